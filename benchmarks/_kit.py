@@ -1,0 +1,204 @@
+"""The command line, the clock, the crash and the result line that all workload scripts share.
+
+A script gives `main` one function per workload. Each takes a `Bench`, prepares and warms up as it likes, wraps what
+is measured in `with bench.clock():`, and returns how many steps that was. One run prints one line of JSON.
+Standard library only, so that every engine's own environment can run it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import logging
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+WORKLOADS = ("W1", "W2", "W3", "W4", "W5", "W6", "W8", "W9")  # W7, the footprint, is not a script's own doing
+WARM_UP = 20  # steps of the warm-up run where it is not a whole one
+MESSAGE_CHARS = 200
+CRASHED = 42  # exit status of a process that died on purpose
+PRAGMAS = ("journal_mode", "synchronous", "busy_timeout", "wal_autocheckpoint", "page_size")
+
+
+class UnsupportedError(Exception):
+    """Raised for what a side cannot do; the line says so, nothing is imitated."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What the command line asked for."""
+
+    workload: str
+    n: int
+    steps: int
+    store: str
+    variant: str
+    sync: str
+    repeat: int
+    dir: Path
+    crash_at: int | None
+    crash_dir: Path | None
+
+
+@dataclass(kw_only=True)
+class Bench:
+    """One measured run of one workload.
+
+    Attributes:
+        options: the command line.
+        scratch: a folder of this run alone, removed afterwards.
+        seconds: what the clock measured; None before.
+        db_bytes: the size of the database after it was closed, where there is one.
+        extra: further facts for the line.
+    """
+
+    options: Options
+    scratch: Path
+    seconds: float | None = None
+    db_bytes: int | None = None
+    extra: dict[str, object] = field(default_factory=dict[str, object])
+
+    @property
+    def n(self) -> int:
+        return self.options.n
+
+    def need(self, *stores: str) -> None:
+        """Refuse a store that the workload does not have."""
+        if self.options.store not in stores:
+            raise UnsupportedError(f"store {self.options.store!r}: this workload has {', '.join(stores)}")
+
+    def database(self) -> Path:
+        """A path for a new database, in a new folder."""
+        return Path(tempfile.mkdtemp(dir=self.scratch)) / "bench.sqlite"
+
+    def weigh(self, database: Path) -> None:
+        """Note the size of a closed database with the files beside it (-wal, -journal, -shm)."""
+        self.db_bytes = sum(file.stat().st_size for file in database.parent.glob(f"{database.name}*"))
+
+    @contextlib.contextmanager
+    def clock(self) -> Generator[None]:
+        """Measure the block: wall time, CPU time of all threads, bytes of all read and write calls."""
+        io, cpu, wall = bytes_moved(), time.process_time(), time.perf_counter()
+        yield
+        self.seconds = time.perf_counter() - wall
+        self.extra["cpu_s"] = round(time.process_time() - cpu, 4)
+        for name, count in bytes_moved().items():
+            self.extra[name] = count - io[name]
+
+    def crashed_database(self) -> Path:
+        """W6: a private copy of a database whose run died inside step n+1.
+
+        It is made once for each script, n and variant, by this script as a child process, and kept under `--dir`.
+        In that child (`options.crash_at` is set) this is where the database to die on belongs.
+        """
+        options = self.options
+        if options.crash_dir is not None:
+            return options.crash_dir / "bench.sqlite"
+        kept = options.dir / f"w6-{Path(sys.argv[0]).stem}-{options.variant or 'main'}-{options.n}"
+        ready = kept / "READY"
+        if not ready.exists():
+            ready.write_text(f"{self._die(kept):.3f}\n", encoding="utf-8")
+        self.extra["prepare_s"] = float(ready.read_text(encoding="utf-8"))
+        return Path(shutil.copytree(kept, self.scratch / "crashed")) / "bench.sqlite"
+
+    def _die(self, kept: Path) -> float:
+        shutil.rmtree(kept, ignore_errors=True)
+        kept.mkdir(parents=True)
+        options = self.options
+        asked: dict[str, object] = {
+            "--n": options.n,
+            "--store": options.store,
+            "--variant": options.variant,
+            "--sync": options.sync,
+            "--dir": self.scratch,  # the dead cannot tidy up; this goes with the run that asked
+            "--crash-at": options.n,
+            "--crash-dir": kept,
+        }
+        words = [f"{name}={value}" for name, value in asked.items()]
+        start = time.perf_counter()
+        child = subprocess.run([sys.executable, sys.argv[0], "W6", *words], capture_output=True, text=True, check=False)
+        if child.returncode != CRASHED:
+            raise RuntimeError(f"the W6 child was to die with {CRASHED}, not {child.returncode}:\n{child.stderr}")
+        return time.perf_counter() - start
+
+
+def crash() -> None:
+    """Die as a killed process does: nothing is closed, flushed or unwound."""
+    os._exit(CRASHED)
+
+
+def bytes_moved() -> dict[str, int]:
+    """Bytes that read and write calls of this process moved so far; nothing where the system does not tell."""
+    try:
+        counts = dict(line.split(": ") for line in Path("/proc/self/io").read_text(encoding="ascii").splitlines())
+    except OSError:
+        return {}
+    return {"read_bytes": int(counts["rchar"]), "write_bytes": int(counts["wchar"])}
+
+
+def peak_rss_mb() -> float:
+    """The most memory that this process ever had, in MiB."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return round(peak / (2**20 if sys.platform == "darwin" else 2**10), 1)
+
+
+def main(
+    peer: str, version: str, workloads: Mapping[str, Callable[[Bench], int]], variants: Sequence[str] = ("",)
+) -> None:
+    """Run what the command line asks for and print a line for each run."""
+    options = parse(peer, variants)
+    if options.workload == "list":
+        print(json.dumps({"peer": peer, "version": version, "workloads": [*workloads], "variants": [*variants]}))
+        return
+    logging.disable(logging.CRITICAL)  # the same for every side: no log is formatted
+    name = f"{peer}[{options.variant}]" if options.variant else peer
+    for _ in range(options.repeat):
+        head = {"peer": name, "version": version} | {k: getattr(options, k) for k in ("workload", "n", "store")}
+        print(json.dumps(head | measured(options, workloads)), flush=True)
+
+
+def parse(peer: str, variants: Sequence[str]) -> Options:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=f"the workloads, run by {peer}")
+    parser.add_argument("workload", choices=[*WORKLOADS, "list"])
+    parser.add_argument("--n", type=int, default=1000)
+    parser.add_argument("--steps", type=int, default=20, help="W5: steps in each run")
+    parser.add_argument("--store", choices=["none", "memory", "sqlite"], default="none")
+    parser.add_argument("--variant", choices=variants, default="")
+    parser.add_argument("--sync", choices=["native", "off", "normal", "full"], default="native", help="durability")
+    parser.add_argument("--repeat", type=int, default=1)
+    parser.add_argument("--dir", type=Path, default=Path(tempfile.gettempdir()), help="where databases are made")
+    parser.add_argument("--crash-at", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--crash-dir", type=Path, help=argparse.SUPPRESS)
+    return Options(**vars(parser.parse_args()))
+
+
+def measured(options: Options, workloads: Mapping[str, Callable[[Bench], int]]) -> dict[str, object]:
+    """Run a workload once; what the line tells of it."""
+    with tempfile.TemporaryDirectory(prefix="bench-", dir=options.dir) as scratch:
+        bench = Bench(options=options, scratch=Path(scratch))
+        try:
+            if options.workload not in workloads:
+                raise UnsupportedError(f"no {options.workload} here")
+            steps = workloads[options.workload](bench)
+        except UnsupportedError as error:
+            return {"seconds": None, "unsupported": str(error)}
+    assert bench.seconds is not None, "the workload measured nothing"
+    if options.sync != "native":
+        bench.extra["sync"] = options.sync
+    return {
+        "seconds": round(bench.seconds, 6),
+        "steps_per_s": round(steps / bench.seconds, 1),
+        "peak_rss_mb": peak_rss_mb(),
+        "db_bytes": bench.db_bytes,
+        "extra": bench.extra,
+    }

@@ -1,0 +1,407 @@
+"""The declaring half of `Graph`: decorators and methods that say which nodes and edges there are."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Generic, Literal, Protocol, TypeAlias, TypedDict, cast, overload
+
+from pydantic import BaseModel
+from typing_extensions import TypeVar, Unpack
+
+from flowagent.core import signatures
+from flowagent.core.context import Context
+from flowagent.core.definition import Definition, Ref, Targets, default_name, is_lambda
+from flowagent.core.nodes import (
+    FunctionNode,
+    GateNode,
+    Goto,
+    GraphNode,
+    ItemNode,
+    MapNode,
+    RouterNode,
+    Send,
+)
+from flowagent.core.policies import Join, OnItemError, Retry
+from flowagent.errors import GraphError
+
+StateT = TypeVar("StateT", bound=BaseModel)
+DepsT = TypeVar("DepsT", default=object)
+
+Result: TypeAlias = "Mapping[str, object] | BaseModel | Goto[str] | None"
+R = TypeVar("R", bound="Result | Awaitable[Result]")
+Choice: TypeAlias = "str | Send | Sequence[str | Send] | bool | int | None"
+C = TypeVar("C", bound="Choice | Awaitable[Choice]")
+F = TypeVar("F", bound=Callable[..., Any])
+StateT_contra = TypeVar("StateT_contra", contravariant=True)
+DepsT_contra = TypeVar("DepsT_contra", contravariant=True)
+
+
+class NodeOptions(TypedDict, total=False):
+    """What may be said about any node.
+
+    Keys:
+        retry: how often a failed attempt is repeated.
+        timeout: seconds for one attempt.
+        on_error: the node that takes over when this one fails for good.
+        once: never repeat a call whose outcome is not known; ask instead.
+        join: what several incoming edges mean: `"all"` meet, `"each"` runs once for each arrival.
+        writes: the fields that it may write, for `check`.
+        tags: free words, kept in the definition.
+        doc: a line for people; the docstring's first paragraph by default.
+    """
+
+    retry: Retry
+    timeout: float
+    on_error: Ref
+    once: bool
+    join: Join
+    writes: Sequence[str]
+    tags: Sequence[str]
+    doc: str
+
+
+class NodeDecorator(Protocol[StateT_contra, DepsT_contra]):
+    """`@g.node(...)`: takes a function of the state, or of the state and a `Context`, and returns it unchanged."""
+
+    @overload
+    def __call__(self, fn: Callable[[StateT_contra], R], /) -> Callable[[StateT_contra], R]: ...
+    @overload
+    def __call__(
+        self, fn: Callable[[StateT_contra, Context[DepsT_contra, StateT_contra]], R], /
+    ) -> Callable[[StateT_contra, Context[DepsT_contra, StateT_contra]], R]: ...
+
+
+class RouterDecorator(Protocol[StateT_contra, DepsT_contra]):
+    """`@g.router(...)`: takes a function that returns what is next, and returns it unchanged."""
+
+    @overload
+    def __call__(self, fn: Callable[[StateT_contra], C], /) -> Callable[[StateT_contra], C]: ...
+    @overload
+    def __call__(
+        self, fn: Callable[[StateT_contra, Context[DepsT_contra, StateT_contra]], C], /
+    ) -> Callable[[StateT_contra, Context[DepsT_contra, StateT_contra]], C]: ...
+
+
+class Builder(Definition, Generic[StateT, DepsT]):
+    """Declares the nodes and edges of a graph over one state model."""
+
+    def __init__(self, name: str, state: type[StateT]) -> None:
+        super().__init__(name)
+        if not isinstance(state, type) or not issubclass(state, BaseModel):  # pyright: ignore[reportUnnecessaryIsInstance]  # users pass anything
+            raise GraphError(name, [f"the state must be a pydantic model class, not {state!r}"])
+        self.state: type[StateT] = state
+
+    # -- nodes -----------------------------------------------------------------------------------------------------
+
+    @overload
+    def node(self, fn: Callable[[StateT], R], /) -> Callable[[StateT], R]: ...
+    @overload
+    def node(
+        self, fn: Callable[[StateT, Context[DepsT, StateT]], R], /
+    ) -> Callable[[StateT, Context[DepsT, StateT]], R]: ...
+    @overload
+    def node(
+        self,
+        fn: Definition,
+        /,
+        *,
+        name: str | None = None,
+        input: Mapping[str, str] | Callable[[StateT], BaseModel | Mapping[str, object]] | None = None,
+        output: Mapping[str, str] | Callable[[Any], Mapping[str, object] | None] | None = None,
+        **options: Unpack[NodeOptions],
+    ) -> Definition: ...
+    @overload
+    def node(
+        self,
+        fn: F,
+        /,
+        *,
+        name: str | None = None,
+        to: Targets = None,
+        item: bool = False,
+        **options: Unpack[NodeOptions],
+    ) -> F: ...
+    @overload
+    def node(
+        self,
+        /,
+        *,
+        name: str | None = None,
+        to: Targets = None,
+        item: Literal[False] = False,
+        **options: Unpack[NodeOptions],
+    ) -> NodeDecorator[StateT, DepsT]: ...
+    @overload
+    def node(
+        self, /, *, name: str | None = None, item: Literal[True], **options: Unpack[NodeOptions]
+    ) -> Callable[[F], F]: ...
+    def node(self, fn: Any = None, /, *, name: str | None = None, **given: Any) -> Any:
+        """Declare a node: a function of the state, or another graph.
+
+        Args:
+            fn: a function `(state)` or `(state, ctx)`, sync or async, that returns an update; or a graph.
+            name: the node's name, by default the function's or the graph's.
+            to: the targets of its `Goto`, where the annotation does not say them.
+            item: the node is the target of `Send`s; its first parameter is the item.
+            input: for graphs, `{child_field: field}` or a function of the state that gives the child's input; by
+                default fields of the same name.
+            output: for graphs, `{field: child_field}` or a function of the child's state that gives an update.
+            given: see `NodeOptions`.
+
+        Returns:
+            What was given, unchanged.
+        """
+        if fn is None:
+            return lambda fn: self.node(fn, name=name, **given)  # type: ignore[call-overload,no-any-return]
+        self.refuse_if_frozen(f"node `{name or default_name(fn)}`")
+        if isinstance(fn, Definition):
+            self._add_graph(fn, name or fn.name, given)
+        else:
+            self._add_function(fn, self._named(fn, name), given)
+        return fn
+
+    def _add_graph(self, child: Definition, name: str, given: dict[str, Any]) -> None:
+        options = self.options(None, {k: v for k, v in given.items() if k not in ("input", "output")})
+        node = GraphNode(
+            name=name, options=options, child=cast("Any", child), input=given.get("input"), output=given.get("output")
+        )
+        self.add(node, child)
+
+    def _add_function(self, fn: Callable[..., Any], name: str, given: dict[str, Any]) -> None:
+        to, item = given.pop("to", None), given.pop("item", False)
+        options = self.options(fn, given)
+        try:
+            function = signatures.function_of(self.name, name, fn, takes="an item" if item else "the state")
+        except GraphError as error:
+            self._faults.extend(error.faults)
+            return
+        if item:
+            hints = [hint for key, hint in signatures.hints_of(fn).items() if key != "return"]
+            item_type = hints[0] if hints else Any
+            self.add(ItemNode(name=name, options=options, function=function, item_type=item_type), fn)
+            return
+        targets = None
+        if to is not None or self.jumps(fn):
+            targets, _ = self.declared_targets(name, fn, to, jumps=True)
+        self.add(FunctionNode(name=name, options=options, function=function, targets=targets), fn)
+
+    @overload
+    def router(self, fn: Callable[[StateT], C], /) -> Callable[[StateT], C]: ...
+    @overload
+    def router(
+        self, fn: Callable[[StateT, Context[DepsT, StateT]], C], /
+    ) -> Callable[[StateT, Context[DepsT, StateT]], C]: ...
+    @overload
+    def router(
+        self,
+        fn: F,
+        /,
+        *,
+        name: str | None = None,
+        to: Targets = None,
+        empty: Ref | None = None,
+        **options: Unpack[NodeOptions],
+    ) -> F: ...
+    @overload
+    def router(
+        self,
+        /,
+        *,
+        name: str | None = None,
+        to: Targets = None,
+        empty: Ref | None = None,
+        **options: Unpack[NodeOptions],
+    ) -> RouterDecorator[StateT, DepsT]: ...
+    def router(
+        self, fn: Any = None, /, *, name: str | None = None, to: Targets = None, empty: Ref | None = None, **given: Any
+    ) -> Any:
+        """Declare a router: a function of the state that decides what is next and writes nothing.
+
+        It returns a name, several names (a fork), `END`, or `Send`s.
+
+        Args:
+            fn: a function `(state)` or `(state, ctx)`, sync or async.
+            name: the router's name, by default the function's.
+            to: its targets, or `{what it returns: target}`; by default the `Literal` of its return annotation.
+            empty: where the run goes when it returns no target and no `Send`; by default that is an error.
+            given: see `NodeOptions`.
+
+        Returns:
+            What was given, unchanged.
+        """
+        if fn is None:
+            return lambda fn: self.router(fn, name=name, to=to, empty=empty, **given)  # type: ignore[call-overload,no-any-return]
+        self.refuse_if_frozen(f"router `{name or default_name(fn)}`")
+        own_name = self._named(fn, name)
+        try:
+            function = signatures.function_of(self.name, own_name, fn)
+        except GraphError as error:
+            self._faults.extend(error.faults)
+            return fn
+        targets, labels = self.declared_targets(own_name, fn, to, jumps=False)
+        node = RouterNode(
+            name=own_name,
+            options=self.options(fn, given),
+            function=function,
+            targets=targets,
+            labels=labels,
+            empty=None if empty is None else self.ref_name(empty),
+        )
+        self.add(node, fn)
+        return fn
+
+    @overload
+    def map(
+        self,
+        body: Definition,
+        /,
+        *,
+        over: str,
+        into: str,
+        name: str | None = None,
+        input: Mapping[str, str] | str | Callable[..., Any] | None = None,
+        output: str | Callable[[Any], Any] | None = None,
+        at_most: int | None = None,
+        on_item_error: OnItemError = "fail",
+        **options: Unpack[NodeOptions],
+    ) -> Definition: ...
+    @overload
+    def map(
+        self,
+        body: F,
+        /,
+        *,
+        over: str,
+        into: str,
+        name: str | None = None,
+        at_most: int | None = None,
+        on_item_error: OnItemError = "fail",
+        **options: Unpack[NodeOptions],
+    ) -> F: ...
+    @overload
+    def map(
+        self,
+        /,
+        *,
+        over: str,
+        into: str,
+        name: str | None = None,
+        at_most: int | None = None,
+        on_item_error: OnItemError = "fail",
+        **options: Unpack[NodeOptions],
+    ) -> Callable[[F], F]: ...
+    def map(
+        self,
+        body: Any = None,
+        /,
+        *,
+        over: str,
+        into: str,
+        name: str | None = None,
+        input: Any = None,
+        output: Any = None,
+        at_most: int | None = None,
+        on_item_error: OnItemError = "fail",
+        **given: Any,
+    ) -> Any:
+        """Declare a map: one function or graph over all items of a field, side by side.
+
+        What follows it runs once, after all items. The results go into a field in the order of the items.
+
+        Args:
+            body: a function `(item)` or `(item, ctx)` that returns a result; or a graph.
+            over: the field with the items.
+            into: the field for the results.
+            name: the node's name, by default the function's or the graph's.
+            input: for graphs, the child field that gets the item; or `{child_field: field}`, where the field
+                `"item"` stands for the item; or a function of the item (or of item and state) that gives the
+                child's input. By default the item itself is that input.
+            output: for graphs, the child field that is the result, or a function of the child's state; by default
+                its whole state.
+            at_most: how many items run at a time.
+            on_item_error: `"fail"`: the map fails, after all other items have finished; `"skip"`: the item has no
+                result; `"collect"`: an `ItemError` stands in its place.
+            given: see `NodeOptions`.
+
+        Returns:
+            What was given, unchanged.
+        """
+        if body is None:
+            return lambda body: self.map(  # type: ignore[call-overload,no-any-return]
+                body, over=over, into=into, name=name, at_most=at_most, on_item_error=on_item_error, **given
+            )
+        self.refuse_if_frozen(f"map `{name or default_name(body)}`")
+        own_name = self._named(body, name)
+        try:
+            inner = (
+                body
+                if isinstance(body, Definition)
+                else signatures.function_of(self.name, own_name, body, takes="an item")
+            )
+        except GraphError as error:
+            self._faults.extend(error.faults)
+            return body
+        if isinstance(input, str):
+            input = {input: "item"}
+        node = MapNode(
+            name=own_name,
+            options=self.options(body, given),
+            over=over,
+            into=into,
+            body=cast("Any", inner),
+            input=input,
+            output=output,
+            at_most=at_most,
+            on_item_error=on_item_error,
+        )
+        self.add(node, body)
+        return body
+
+    def gate(
+        self,
+        name: str,
+        *,
+        question: str,
+        into: str | None = None,
+        schema: Any = str,
+        to: Mapping[Any, Ref] | None = None,
+        **options: Unpack[NodeOptions],
+    ) -> str:
+        """Declare a gate: it asks a person or a program, and the run waits for the answer. No code runs twice.
+
+        Args:
+            name: the gate's name.
+            question: what to show; `{field}` stands for a field of the state.
+            into: the field that the answer goes into, or None.
+            schema: the type of the answer, such as `bool` or `Literal["approve", "deny"]`.
+            to: `{answer: node}`, in place of an edge.
+            options: see `NodeOptions`.
+
+        Returns:
+            The name, for use in edges.
+        """
+        labels = None if to is None else {answer: self.ref_name(ref) for answer, ref in to.items()}
+        given = self.options(None, cast("dict[str, Any]", options))
+        self.add(GateNode(name=name, options=given, question=question, into=into, schema=schema, to=labels), name)
+        return name
+
+    # -- edges -----------------------------------------------------------------------------------------------------
+
+    def edge(self, tail: Ref, head: Ref, /) -> None:
+        """Declare a fixed edge. Several out of one node fork: all targets run; their order is the merge order."""
+        self.connect(tail, head)
+
+    def chain(self, first: Ref, second: Ref, /, *more: Ref) -> None:
+        """Declare fixed edges from each to the next: `g.chain(START, read, write, END)`. A router ends a chain."""
+        line = [first, second, *more]
+        for tail, head in zip(line, line[1:], strict=False):
+            self.connect(tail, head)
+
+    def before(self, first: Ref, second: Ref, /) -> None:
+        """Declare which of two joins fires first where each could wait for the other; `check` says when it is needed."""
+        self.order(first, second)
+
+    def _named(self, fn: object, name: str | None) -> str:
+        if name is None and is_lambda(fn):
+            self.fault("a lambda has no name: pass name=")
+        return name if name is not None else default_name(fn)

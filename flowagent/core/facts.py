@@ -1,0 +1,67 @@
+"""What the machine is told and what it tells: plain data without behaviour."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from flowagent.core.commits import Sent
+
+TaskStatus = Literal["ready", "queued", "running", "inside", "failed", "asking"]
+"""Where a task stands: `inside` means that the tasks of its map or nested graph are what is being run; `queued`
+that it is an item that waits for its turn (`at_most`)."""
+
+
+class Way(NamedTuple):
+    """A way on: the number of a node, and the items that are sent to it, if any."""
+
+    head: int
+    items: tuple[Sent, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """A failed attempt, as far as it is stored.
+
+    Args:
+        graph: the name of the graph.
+        node: the name of the node.
+        task: the task's id.
+        attempt: which attempt, from 1.
+        kind: the class name of the exception.
+        message: its text.
+        merge: whether it was no call that failed but branches that could not be merged.
+        cause: the exception itself, while its process lives.
+    """
+
+    graph: str
+    node: str
+    task: str
+    attempt: int
+    kind: str
+    message: str
+    merge: bool = False
+    cause: BaseException | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """Something that a run waits to be told.
+
+    Args:
+        id: what to answer it by.
+        task: the task that asks.
+        node: the name of its node.
+        name: what the task calls it; "" for gates.
+        text: what to show to a person.
+        schema: the JSON schema of the answer, or None for anything.
+        purpose: `ask` for gates and `ctx.ask`; `once` asks what became of a side effect that must not repeat.
+    """
+
+    id: str
+    task: str
+    node: str
+    name: str
+    text: str
+    schema: Any = None
+    purpose: Literal["ask", "once"] = "ask"

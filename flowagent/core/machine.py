@@ -1,0 +1,615 @@
+"""The kernel: facts go in, the tasks that may start come out. No clock, no chance, no I/O, no event loop.
+
+A finished task becomes a commit; its arrows are live tokens; a token at a node makes a task, alone or with the
+others that meet there. Maps and nested graphs are containers: tasks that hold tasks. How joins, ids and merges
+work is told in `docs/design.md`; the words are the same here.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from flowagent.core import ids
+from flowagent.core.commits import Arrow, Commit, Mark, Marks, Sent, common_dominator, fold_order, in_turn, meet, seal
+from flowagent.core.facts import Failure, Question, TaskStatus, Way
+from flowagent.core.nodes import END, GraphNode, ItemNode, MapNode
+from flowagent.core.policies import OnFailure
+from flowagent.core.scope import GroupKey, Scope, Task
+from flowagent.core.topology import Place, Topology
+from flowagent.core.writes import NOTHING, Values, Write, Writes, applied
+from flowagent.errors import ConflictError, StateError
+
+_END = 1
+
+
+class Machine:
+    """The position of one run.
+
+    Args:
+        topology: the run's graph.
+        values: the validated input.
+        on_failure: what a failed task does to the rest.
+
+    Attributes:
+        ready: tasks that may start, or whose container may be closed.
+        tasks: all unfinished tasks by id.
+        failing: those of them that stand failed.
+        stuck: containers that catch failures and in which nothing can go on; somebody has to decide.
+        unmerged: tasks that could not be merged since this was last emptied, for the journal.
+        questions: the open ones by id.
+        steps: node visits so far, routers and items not counted.
+    """
+
+    def __init__(self, topology: Topology, values: Values, *, on_failure: OnFailure = "finish") -> None:
+        self.on_failure: OnFailure = on_failure
+        self.ready: deque[Task] = deque()
+        self.tasks: dict[str, Task] = {}
+        self.failing: dict[str, Task] = {}
+        self.stuck: list[Task] = []
+        self.unmerged: list[Task] = []
+        self.questions: dict[str, Question] = {}
+        self.steps = 0
+        self.root = Scope(topology, values, None)
+
+    def begin(self) -> None:
+        """Let the first tasks of the run become ready."""
+        self._begin(self.root)
+
+    @property
+    def final(self) -> Values | None:
+        """The final state, once the run is over."""
+        return self.root.values
+
+    # -- facts ---------------------------------------------------------------------------------------------------
+
+    def finish(self, task: Task, writes: Writes, ways: Sequence[Way] = ()) -> None:
+        """A task is done: commit its update and send it on its way.
+
+        Args:
+            task: a task that runs, or a container whose inside is over.
+            writes: its validated update.
+            ways: where it goes, if its node chooses.
+        """
+        self._count(task)
+        if task.index is not None:
+            self._finish_sent_item(task, writes)
+            return
+        place = task.place
+        if place.chooses:
+            heads = sorted(ways, key=lambda way: place.rank[way.head]) if len(ways) > 1 else ways
+        else:
+            heads = place.ways
+        self._commit(task, writes, heads)
+
+    def finish_item(self, task: Task, value: Any, data: bytes) -> None:
+        """An item of a map is done and leaves its result with the map."""
+        self._settle(task, (True, value, data))
+
+    def fail(self, task: Task, failures: tuple[Failure, ...]) -> None:
+        """A task failed for good: its handler takes over, or its map goes on without it, or it stands failed."""
+        task.failures = failures
+        if task.place.handler is not None and task.index is None:
+            self._hand_over(task)
+        elif task.container is not None and _tolerates(task.container):
+            self._drop_inside(task)
+            self._settle(task, (False, failures))
+        else:
+            self._stand_failed(task)
+            if task.container is not None:
+                self._release_queued(task.container)  # a failing item does not stop the others
+
+    def open(self, task: Task, values: Values) -> None:
+        """A nested or mapped graph begins, with its validated input."""
+        topology = task.place.child
+        assert topology is not None, "only graphs are opened; this is a bug in flowagent"
+        self._count(task)
+        task.status = "inside"
+        task.child = Scope(topology, values, task)
+        self._begin(task.child)
+
+    def open_items(self, task: Task) -> None:
+        """A map, or the target of `Send`s, begins with its items."""
+        self._count(task)
+        node = task.place.node
+        if isinstance(node, MapNode):
+            self._hold_items(task, [None] * len(mapped_items(task.values[node.over])), node.at_most)
+        else:
+            self._hold_items(task, [item for arrow in task.arrows for item in arrow.sent], None)
+
+    def go_on_inside(self, task: Task) -> None:
+        """A stuck container is tried again: what failed inside is run again, and nothing else."""
+        self._unstick(task)
+        task.attempt += 1
+        for inner in list(self._inside(task)):
+            if inner.status == "failed":
+                self.retry(inner)
+
+    def ask(self, task: Task, question: Question) -> None:
+        """A task waits for an answer."""
+        task.status = "asking"
+        self.questions[question.id] = question
+
+    def answer(self, question_id: str, data: Any) -> Task:
+        """An open question was answered; its task may go on."""
+        question = self.questions.pop(question_id)
+        task = self.tasks[question.task]
+        task.answers = {**(task.answers or {}), question.name: data}
+        if task.status == "asking":
+            self._make_ready(task)
+        return task
+
+    def retry(self, task: Task) -> None:
+        """A task that stands failed is run again. A failed merge is not a run; see `resolve`."""
+        if task.failures and task.failures[0].merge:
+            return
+        self.failing.pop(task.id, None)
+        task.failures = ()
+        self._make_ready(task)
+
+    def memo(self, task: Task, name: str, data: Any) -> None:
+        """Something was done through `ctx.step` and need not be done again."""
+        task.memos = {**(task.memos or {}), name: data}
+
+    def resolve(self, task: Task, writes: Writes) -> None:
+        """Settle a failed merge: the written fields are as given, whatever the branches wrote.
+
+        The settlement is a commit of its own, between the arrivals and the task that could not start.
+
+        Raises:
+            ConflictError: another field is in conflict too.
+        """
+        scope = task.scope
+        top, values, since = meet(scope.topology.schema, task.parents, writes)
+        commit = Commit(f"{task.id}~resolved", task.number, top.marks, task.parents, values)
+        commit.dominator, commit.depth, commit.writes = top, top.depth + 1, writes
+        for arrow in task.arrows:
+            arrow.children.append(commit)
+        onward = Arrow(commit, task.place.index)
+        commit.arrows.append(onward)
+        self.failing.pop(task.id)
+        task.failures = ()
+        if task.place.index == _END:
+            del self.tasks[task.id]
+            onward.ended, scope.ended = True, [onward]
+            scope.live = 0
+            self._over(scope, values, in_turn(scope.topology.schema, top.writes, since))
+            return
+        scope.hold(onward, fired=True)
+        scope.release(task.arrows, task.place)
+        scope.live += 1 - len(task.arrows)
+        task.arrows, task.parents, task.top, task.values, task.since_top = (onward,), (commit,), commit, values, NOTHING
+        self._make_ready(task)
+
+    # -- questions to the machine ----------------------------------------------------------------------------------
+
+    def next_ready(self) -> Task | None:
+        """The next task that may start, without taking it; None when nothing may."""
+        for _ in range(len(self.ready)):
+            task = self.ready[0]
+            if task.status != "ready":
+                self.ready.popleft()  # dropped with its container, or finished out of turn by a replay
+            elif not self.failing or self._may_start(task):
+                return task
+            else:
+                self.ready.rotate(-1)
+        return None
+
+    def take(self, task: Task) -> None:
+        """Start the task that `next_ready` gave."""
+        assert self.ready[0] is task, "only the next task is taken; this is a bug in flowagent"
+        self.ready.popleft()
+        task.status = "running"
+        self._count(task)
+
+    def failed_tasks(self) -> list[Task]:
+        """The tasks that stand failed, by id."""
+        return [self.failing[name] for name in sorted(self.failing)]
+
+    def state(self) -> tuple[Values, tuple[str, ...]]:
+        """The state as far as it came, and the fields in conflict, which keep their common dominator's value."""
+        if self.root.values is not None:
+            return self.root.values, ()
+        return folded_ends(self.root, self.tasks.values())
+
+    # -- coming back to an exported position -----------------------------------------------------------------------
+
+    def regain(self, task: Task) -> None:
+        """Give a restored task the state that it starts from; a merge that failed may fail again."""
+        self.tasks[task.id] = task
+        schema = task.scope.topology.schema
+        try:
+            task.top, task.values, task.since_top = meet(schema, task.parents)
+            if len(task.parents) > 1:
+                schema.hold_merge(task.values, task.since_top)
+        except StateError as error:
+            self._stand_unmerged(task, error)
+            return
+        if task.place.index == _END:  # merged by code that has changed since
+            del self.tasks[task.id]
+            task.scope.live = 0
+            self._over(task.scope, task.values, in_turn(schema, task.top.writes, task.since_top))
+
+    def regain_item(self, container: Task, index: int) -> Task:
+        """Restore an item that is not settled yet."""
+        sent = [item for arrow in container.arrows for item in arrow.sent]
+        return self._add_item(container, index, sent[index] if sent else None)
+
+    def stand(self, task: Task, status: TaskStatus, failures: tuple[Failure, ...]) -> None:
+        """Put a restored task where it stood."""
+        if task.id not in self.tasks or task.id in self.failing:
+            return
+        task.failures = failures
+        if status == "ready" or (status == "failed" and not failures):
+            self._make_ready(task)
+            return
+        task.status = status
+        if status == "failed":
+            self.failing[task.id] = task
+        elif status == "queued" and task.container is not None and task.container.queued is not None:
+            task.container.queued.append(task)
+
+    def look_again(self) -> None:
+        """Find the containers that are stuck, after all tasks were restored."""
+        for task in list(self.failing.values()):
+            self._look_whether_stuck(_holder(task))
+
+    # -- commits ---------------------------------------------------------------------------------------------------
+
+    def _begin(self, scope: Scope) -> None:
+        self._send_on(scope, scope.start, scope.topology.places[0].ways)
+
+    def _commit(self, task: Task, writes: Writes, ways: Sequence[Way], caught: tuple[Failure, ...] = ()) -> None:
+        scope, top = task.scope, task.top
+        schema = scope.topology.schema
+        values = applied(schema.reducers, task.values, writes)
+        commit = Commit(task.id, task.number, self._marks(task, top), task.parents, values)
+        commit.dominator, commit.depth, commit.writes = top, top.depth + 1, writes
+        for arrow in task.arrows:
+            arrow.children.append(commit)
+        seal(schema, commit, task.since_top, keep=scope.owner is not None)
+        del self.tasks[task.id]
+        self._send_on(scope, commit, ways, task, caught)
+        if self.failing and scope.owner is not None:
+            self._look_whether_stuck(scope.owner)
+
+    def _marks(self, task: Task, top: Commit) -> Marks:
+        slot = task.place.own_slot
+        if slot is None:
+            return top.marks
+        within = top.marks[task.place.slot]
+        mark = Mark(task.id, task.number, "" if within is None else within.visit, task.times)
+        return (*top.marks[:slot], mark, *top.marks[slot + 1 :])
+
+    def _send_on(
+        self,
+        scope: Scope,
+        commit: Commit,
+        ways: Sequence[Way],
+        done: Task | None = None,
+        caught: tuple[Failure, ...] = (),
+    ) -> None:
+        """Send tokens out of a commit, take away those that it came from, and let the joins fire that may now."""
+        places = scope.topology.places
+        arrived: list[Arrow] = []
+        asked: set[GroupKey] = set()
+        for head, items in ways:
+            arrow = Arrow(commit, head)
+            commit.arrows.append(arrow)
+            if head == _END:
+                arrow.ended = True
+                scope.ended.append(arrow)
+                continue
+            arrow.sent = items
+            scope.live += 1
+            place = places[head]
+            if place.holds:
+                scope.hold(arrow)
+            if place.is_join:
+                key = scope.group_key(place, arrow)
+                scope.groups.setdefault(key, []).append(arrow)
+                asked.add(key)
+            else:
+                arrived.append(arrow)
+        # The new tokens are counted before the old ones are taken away: no join sees a moment without either.
+        if done is not None:
+            scope.live -= len(done.arrows)
+            if done.place.holds:
+                asked |= scope.release(done.arrows, done.place)
+        for arrow in arrived:
+            self._trigger(scope, places[arrow.head], (arrow,), caught)
+        if asked:
+            self._fire(scope, asked)
+        if not scope.live:
+            self._end(scope)
+
+    def _fire(self, scope: Scope, asked: set[GroupKey]) -> None:
+        for key in scope.free(asked):
+            self._trigger(scope, scope.topology.places[key[0]], scope.take(key))
+        while (tied := scope.tied()) is not None:
+            self._trigger(scope, scope.topology.places[tied[0]], scope.take(tied))
+
+    def _trigger(self, scope: Scope, place: Place, arrows: Sequence[Arrow], caught: tuple[Failure, ...] = ()) -> None:
+        """Make the task of a node that some tokens have reached."""
+        tail = arrows[0].tail
+        number, times = _number(place, tail)
+        task = Task(ids.task_id(scope.prefix, place.code, number), scope, place, number, times)
+        task.caught = caught
+        self.tasks[task.id] = task
+        if len(arrows) == 1:
+            task.arrows, task.parents, task.top, task.values = arrows, (tail,), tail, tail.values
+            self._make_ready(task)
+            return
+        order = {commit: at for at, commit in enumerate(fold_order([arrow.tail for arrow in arrows]))}
+        task.arrows = sorted(arrows, key=lambda arrow: order[arrow.tail])
+        task.parents = tuple(order)
+        self._merge(task)
+
+    def _merge(self, task: Task) -> None:
+        """Give a task the state in which its branches meet; if that fails, it stands failed, and they stay stored."""
+        schema = task.scope.topology.schema
+        try:
+            task.top, task.values, task.since_top = meet(schema, task.parents)
+            schema.hold_merge(task.values, task.since_top)
+        except StateError as error:
+            self._stand_unmerged(task, error)
+        else:
+            self._make_ready(task)
+
+    def _stand_unmerged(self, task: Task, error: StateError) -> None:
+        task.top = common_dominator(task.parents)
+        task.failures = (
+            Failure(
+                graph=task.scope.topology.name,
+                node=task.place.name,
+                task=task.id,
+                attempt=task.attempt,
+                kind=type(error).__name__,
+                message=str(error),
+                merge=True,
+                cause=error,
+            ),
+        )
+        self.unmerged.append(task)
+        self._stand_failed(task)
+
+    def _make_ready(self, task: Task) -> None:
+        task.status = "ready"
+        self.ready.append(task)
+
+    def _count(self, task: Task) -> None:
+        if not task.counted and task.index is None and not task.place.is_router:
+            task.counted = True
+            self.steps += 1
+
+    # -- items -----------------------------------------------------------------------------------------------------
+
+    def _hold_items(self, task: Task, items: Sequence[Sent | None], at_most: int | None) -> None:
+        task.status = "inside"
+        task.items, task.queued = {}, deque()
+        task.results = [None] * len(items)
+        for index, item in enumerate(items):
+            one = self._add_item(task, index, item)
+            if at_most is None or index < at_most:
+                self._make_ready(one)
+            else:
+                one.status = "queued"
+                task.queued.append(one)
+        if not items:
+            self._close(task)
+
+    def _add_item(self, container: Task, index: int, item: Sent | None) -> Task:
+        one = Task(ids.item_id(container.id, index), container.scope, container.place, container.number, 0)
+        one.container, one.index, one.item = container, index, item
+        one.parents, one.top, one.values = container.parents, container.top, container.values
+        assert container.items is not None, "a container that begins has room for items; this is a bug in flowagent"
+        container.items[index] = one
+        self.tasks[one.id] = one
+        return one
+
+    def _finish_sent_item(self, task: Task, writes: Writes) -> None:
+        """An item of a `Send` is a commit beside its siblings, a child of all arrows that met."""
+        reducers = task.scope.topology.schema.reducers
+        commit = Commit(task.id, task.number, task.top.marks, task.parents, applied(reducers, task.values, writes))
+        commit.dominator, commit.depth, commit.writes = task.top, task.top.depth + 1, writes
+        self._settle(task, (True, commit, b""))
+
+    def _settle(self, task: Task, outcome: tuple[Any, ...]) -> None:
+        container, index = task.container, task.index
+        assert container is not None and container.items is not None and index is not None, "this is a bug in flowagent"
+        container.results[index] = outcome
+        del container.items[index]
+        del self.tasks[task.id]
+        self.failing.pop(task.id, None)
+        self._release_queued(container)
+        if not container.items:
+            self._close(container)
+        elif self.failing:
+            self._look_whether_stuck(container)
+
+    def _release_queued(self, container: Task) -> None:
+        if container.queued:
+            self._make_ready(container.queued.popleft())
+
+    def _close(self, task: Task) -> None:
+        """All that a container holds is over; what is missing is its own commit."""
+        task.closing = True
+        if isinstance(task.place.node, ItemNode):
+            self._gather(task)
+        else:
+            self._make_ready(task)
+
+    def _gather(self, task: Task) -> None:
+        """The commits of `Send` items meet in their target's own commit."""
+        scope = task.scope
+        commits: list[Commit] = [outcome[1] for outcome in task.results if outcome[0]]
+        for arrow in task.arrows:
+            arrow.children.extend(commits)
+        onward = [Arrow(commit, task.place.index) for commit in commits]
+        for commit, arrow in zip(commits, onward, strict=True):
+            commit.arrows.append(arrow)
+            scope.hold(arrow, fired=True)
+        scope.release(task.arrows, task.place)
+        scope.live += len(onward) - len(task.arrows)
+        task.arrows, task.parents = onward, commits
+        self._merge(task)
+
+    # -- the end -----------------------------------------------------------------------------------------------------
+
+    def _end(self, scope: Scope) -> None:
+        """Nothing is live: the final state is the merge of all that ended."""
+        ends = fold_order(list(dict.fromkeys(arrow.tail for arrow in scope.ended)))
+        schema = scope.topology.schema
+        try:
+            top, values, since = meet(schema, ends)
+            if len(ends) > 1:
+                schema.hold_merge(values, since)
+        except StateError as error:
+            task = Task(f"{scope.prefix}{END}", scope, scope.topology.places[_END], "", 0)
+            task.arrows, task.parents = tuple(scope.ended), ends
+            scope.live = len(task.arrows)
+            self.tasks[task.id] = task
+            self._stand_unmerged(task, error)
+        else:
+            self._over(scope, values, in_turn(schema, top.writes, since))
+
+    def _over(self, scope: Scope, values: Values, since: Writes) -> None:
+        scope.values, scope.since = values, since
+        if scope.owner is not None:
+            scope.owner.closing = True
+            self._make_ready(scope.owner)
+
+    # -- failures ----------------------------------------------------------------------------------------------------
+
+    def _stand_failed(self, task: Task) -> None:
+        task.status = "failed"
+        self.failing[task.id] = task
+        self._look_whether_stuck(_holder(task))
+
+    def _hand_over(self, task: Task) -> None:
+        """A failure that is handled is a commit with an empty update and one arrow, to the handler."""
+        self._drop_inside(task)
+        self.failing.pop(task.id, None)
+        handler = task.place.handler
+        assert handler is not None, "only a failure with a handler is handed over; this is a bug in flowagent"
+        self._commit(task, NOTHING, (Way(handler),), task.failures)
+
+    def _drop_inside(self, task: Task) -> None:
+        """Forget all that a container holds; it is over."""
+        self._unstick(task)
+        for inner in list(self._inside(task)):
+            del self.tasks[inner.id]
+            self.failing.pop(inner.id, None)
+            self._unstick(inner)
+            inner.status = "failed"  # so that `ready` lets go of it
+            for question in [one for one in self.questions.values() if one.task == inner.id]:
+                del self.questions[question.id]
+        task.items = task.child = task.queued = None
+
+    def _inside(self, task: Task) -> Iterator[Task]:
+        prefix = (f"{task.id}/", f"{task.id}[")
+        return (other for other in self.tasks.values() if other.id.startswith(prefix))
+
+    def _unstick(self, task: Task) -> None:
+        if task in self.stuck:
+            self.stuck.remove(task)
+
+    def _look_whether_stuck(self, holder: Task | None) -> None:
+        """A container that catches failures fails once, when all else inside has gone as far as it can."""
+        while holder is not None:
+            if holder.status == "inside" and _catches(holder):
+                if holder not in self.stuck and self._is_stuck(holder):
+                    self.stuck.append(holder)
+                return
+            holder = _holder(holder)
+
+    def _is_stuck(self, task: Task) -> bool:
+        statuses = {other.status for other in self._inside(task)}
+        return "failed" in statuses and not statuses & {"ready", "running", "asking"}
+
+    def failures_inside(self, task: Task) -> tuple[Failure, ...]:
+        """Why a container is stuck: the failures of the tasks inside, in the order of their ids."""
+        inner = sorted((one for one in self._inside(task) if one.status == "failed"), key=lambda one: one.id)
+        return tuple(failure for one in inner for failure in one.failures)
+
+    def _may_start(self, task: Task) -> bool:
+        """Whether a task may start although others have failed."""
+        if self.on_failure == "continue":
+            return True
+        return all(_is_contained(failed) or _is_beside(task, failed) for failed in self.failing.values())
+
+
+def mapped_items(collection: Any) -> list[Any]:
+    """The items of a collection, in an order that is the same in every process."""
+    if isinstance(collection, (set, frozenset)):
+        return sorted(collection, key=repr)  # pyright: ignore[reportUnknownArgumentType]
+    return [] if collection is None else list(collection)
+
+
+def folded_ends(scope: Scope, tasks: Any) -> tuple[Values, tuple[str, ...]]:
+    """The fold of all live and ended tokens of a graph; fields in conflict keep their common dominator's value."""
+    tails = [arrow.tail for task in tasks if task.scope is scope and task.index is None for arrow in task.arrows]
+    tails += [arrow.tail for arrows in scope.groups.values() for arrow in arrows]
+    tails += [arrow.tail for arrow in scope.ended]
+    ends = fold_order(list(dict.fromkeys(tails)) or [scope.start])
+    unmerged: list[str] = []
+    settled: Writes = {}
+    while True:
+        try:
+            _, values, _ = meet(scope.topology.schema, ends, settled)
+        except ConflictError as error:
+            unmerged.append(error.field)
+            old = common_dominator(ends).values[error.field]
+            settled = {**settled, error.field: Write("set", [old], [])}
+        else:
+            return values, tuple(unmerged)
+
+
+def _number(place: Place, tail: Commit) -> tuple[str, int]:
+    """The visit part of a new task's id, and which time round it is."""
+    if not (place.is_join or place.each):
+        return tail.number, 0  # its only way in is its dominator, so its number is that one's
+    within = tail.marks[place.slot]
+    assert within is not None, f"no visit of the dominator of {place.name!r} is known; this is a bug in flowagent"
+    if place.each:
+        return ids.triggered(within.number, tail.id), 0
+    if not place.comes_round or place.own_slot is None:
+        return within.number, 0
+    before = tail.marks[place.own_slot]
+    times = before.times + 1 if before is not None and before.within == within.visit else 1
+    return f"{within.number}.{times}" if within.number else str(times), times
+
+
+def _holder(task: Task) -> Task | None:
+    return task.container or task.scope.owner
+
+
+def _upwards(task: Task | None) -> Iterator[Task]:
+    while task is not None:
+        yield task
+        task = _holder(task)
+
+
+def _tolerates(container: Task) -> bool:
+    node = container.place.node
+    return isinstance(node, MapNode) and node.on_item_error != "fail"
+
+
+def _catches(task: Task) -> bool:
+    """Whether a container fails itself, in place of letting what failed inside stand: somebody handles it."""
+    if task.container is not None:
+        return _tolerates(task.container)
+    node = task.place.node
+    retried = node is not None and node.options.retry is not None and isinstance(node, (GraphNode, MapNode))
+    return task.place.handler is not None or retried
+
+
+def _is_contained(task: Task) -> bool:
+    return any(_catches(holder) for holder in _upwards(_holder(task)))
+
+
+def _is_beside(task: Task, failed: Task) -> bool:
+    """Whether a task belongs to another item of a map in which one item failed."""
+    items = {one.container.id: one.id for one in _upwards(failed) if one.container is not None}
+    return any(one.container is not None and items.get(one.container.id, one.id) != one.id for one in _upwards(task))

@@ -1,0 +1,89 @@
+"""What a user may say about how things are run: retries, limits, failure policy. Decisions here are pure."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+OnFailure = Literal["finish", "continue", "cancel"]
+"""What happens to the rest of a run when a task fails: `finish` what is in flight (the default), `continue` with
+everything that does not depend on it, or `cancel` what is in flight."""
+
+Durability = Literal["step", "fast", "exit"]
+"""What survives what: `step` (a power cut loses nothing acknowledged), `fast` (a killed process loses nothing), or
+`exit` (records are stored when the run stops; a killed process loses all that this call did)."""
+
+OnItemError = Literal["fail", "skip", "collect"]
+Join = Literal["all", "each"]
+
+Catchable: TypeAlias = type[Exception] | tuple[type[Exception], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """How often a failed attempt of a node is repeated, and how long to wait before.
+
+    Cancellation is never retried; neither is an update that the state refuses, as it would be refused again.
+
+    Args:
+        attempts: how many attempts are made in all, at least 1.
+        on: the exception classes to retry.
+        backoff: seconds to wait before the second attempt; each further wait is twice as long.
+        longest: the longest wait in seconds.
+        jitter: the share of each wait that is drawn at random, from 0 to 1.
+
+    Raises:
+        ValueError: a number out of its range.
+
+    Example:
+        >>> Retry(attempts=4, backoff=1.0, longest=3.0, jitter=0).delay(3)
+        3.0
+    """
+
+    attempts: int = 3
+    on: Catchable = Exception
+    backoff: float = 0.5
+    longest: float = 60.0
+    jitter: float = 0.1
+
+    def __post_init__(self) -> None:
+        if self.attempts < 1:
+            raise ValueError(f"Retry(attempts={self.attempts}): at least 1 attempt is made")
+        if self.backoff < 0 or self.longest < 0:
+            raise ValueError("Retry: `backoff` and `longest` are seconds, 0 or more")
+        if not 0 <= self.jitter <= 1:
+            raise ValueError(f"Retry(jitter={self.jitter}): a share from 0 to 1")
+
+    def allows(self, attempt: int, error: BaseException) -> bool:
+        """Whether another attempt follows after this one (counted from 1) failed."""
+        return attempt < self.attempts and isinstance(error, self.on)
+
+    def delay(self, attempt: int, draw: Callable[[], float] = random.random) -> float:
+        """Seconds to wait after a failed attempt (counted from 1)."""
+        wait = min(self.backoff * 2.0 ** (attempt - 1), self.longest)
+        return wait * (1 - self.jitter * draw())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How far a run may go; at a limit it stops with status `limit`, keeps its state and can be resumed.
+
+    Args:
+        steps: node visits in all, cumulative over resumes. Routers and the items of maps are not counted;
+            None means no limit.
+        seconds: working time of one call, in seconds, or None. Waiting for answers is not counted.
+
+    Raises:
+        ValueError: a number below what can be.
+    """
+
+    steps: int | None = 1000
+    seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.steps is not None and self.steps < 1:
+            raise ValueError(f"Limits(steps={self.steps}): at least 1, or None for no limit")
+        if self.seconds is not None and self.seconds <= 0:
+            raise ValueError(f"Limits(seconds={self.seconds}): more than 0, or None for no limit")

@@ -1,0 +1,127 @@
+"""Reads what a function says about itself: its parameters, whether it is async, and the targets it may choose."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+import typing
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, get_args, get_origin
+
+from flowagent.core.nodes import Function, Goto, Send
+from flowagent.errors import GraphError
+
+
+def function_of(graph: str, name: str, call: Any, *, takes: str = "the state") -> Function:
+    """What a node's function takes, from its signature.
+
+    Args:
+        graph: the graph's name, for messages.
+        name: the node's name, for messages.
+        call: a function, method, partial or object with `__call__`.
+        takes: what its first parameter is.
+
+    Raises:
+        GraphError: it is no function, or takes another number of arguments than one or two.
+    """
+    if not callable(call):
+        raise GraphError(graph, [f"node `{name}` is no function but {call!r}"])
+    try:
+        parameters = list(inspect.signature(call).parameters.values())
+    except (TypeError, ValueError):  # builtins without a signature take one argument
+        return Function(call=call, is_async=is_async(call), takes_context=False)
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    required = [p for p in parameters if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
+    rest = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    needed = [p for p in required if p in positional]
+    keywords = [p.name for p in required if p.kind is p.KEYWORD_ONLY]
+    if keywords or len(needed) > 2 or (not positional and not rest):
+        raise GraphError(
+            graph,
+            [f"node `{name}` takes {inspect.signature(call)}; it is called with {takes} and, if wanted, a Context"],
+        )
+    return Function(
+        call=call, is_async=is_async(call), takes_context=len(needed) == 2 or _second_is_context(positional)
+    )
+
+
+def _second_is_context(positional: list[inspect.Parameter]) -> bool:
+    return len(positional) >= 2 and "Context" in str(positional[1].annotation)
+
+
+def is_async(call: Any) -> bool:
+    """Whether calling it gives a coroutine, seen through partials and callable objects."""
+    while isinstance(call, functools.partial):
+        call = call.func
+    return inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(getattr(call, "__call__", None))  # noqa: B004  # asks what it is, not whether
+
+
+def hints_of(call: Any) -> dict[str, Any]:
+    """The annotations of a function, resolved in its own module; one that does not resolve is left out.
+
+    One name that exists only for type checkers must not spoil the others (PEP 563).
+    """
+    while isinstance(call, functools.partial):
+        call = call.func
+    target = call if isinstance(call, (types.FunctionType, types.MethodType)) else getattr(type(call), "__call__", call)
+    try:
+        return typing.get_type_hints(target, include_extras=True)
+    except Exception:  # an annotation is user code and may raise anything
+        return dict(_one_by_one(target))
+
+
+def _one_by_one(target: Any) -> Iterator[tuple[str, Any]]:
+    names = getattr(inspect.unwrap(target), "__globals__", {})
+    closure = inspect.getclosurevars(target).nonlocals if inspect.isfunction(target) else {}
+    for name, hint in getattr(target, "__annotations__", {}).items():
+        if not isinstance(hint, str):
+            yield name, hint
+            continue
+        try:
+            yield name, eval(hint, names, dict(closure))  # noqa: S307  # the function's own annotation, as typing does
+        except Exception:  # unresolvable: the caller names `to=` as the remedy
+            continue
+
+
+def targets_in(hint: Any, *, jumps: bool) -> tuple[str, ...]:
+    """The names that an annotation declares, in its order.
+
+    Args:
+        hint: a return annotation.
+        jumps: read only what stands inside `Goto[...]`, as for nodes; else every `Literal`, as for routers.
+
+    Example:
+        >>> targets_in(Literal["a", "END"] | list[Literal["b"]], jumps=False)
+        ('a', 'END', 'b')
+    """
+    found: dict[str, None] = {}
+    for name in _names_in(hint, inside=not jumps):
+        found[name] = None
+    return tuple(found)
+
+
+def _names_in(hint: Any, *, inside: bool) -> Iterator[str]:
+    origin = get_origin(hint)
+    if origin is Literal:
+        if inside:
+            yield from (name for name in get_args(hint) if isinstance(name, str))
+        return
+    for arg in get_args(hint):
+        yield from _names_in(arg, inside=inside or origin is Goto)
+
+
+def mentions(hint: Any, kind: type) -> bool:
+    """Whether a class stands anywhere in an annotation."""
+    return hint is kind or get_origin(hint) is kind or any(mentions(arg, kind) for arg in get_args(hint))
+
+
+def sends(hint: Any) -> bool:
+    """Whether a router's annotation says that it returns `Send`s."""
+    return mentions(hint, Send)
+
+
+def summary_of(call: Callable[..., Any]) -> str:
+    """The first paragraph of a function's docstring on one line."""
+    doc = inspect.getdoc(call) if isinstance(call, (types.FunctionType, types.MethodType)) else None
+    return " ".join((doc or "").split("\n\n")[0].split())

@@ -1,0 +1,129 @@
+"""What a node is handed: the state as an instance of its own model that cannot be changed.
+
+Where a model is read-only and holds only values that are frozen, that is a plain instance. Else it is one of a
+subclass made here, which refuses assignment and copies a changeable part (a nested model that is not frozen) when
+a task first looks at it. So nothing a node does to its input reaches siblings, later nodes or the store; and
+since it would also reach nobody else, `changed_in_place` says so in place of silence.
+"""
+
+from __future__ import annotations
+
+import abc
+import copy
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any, NoReturn, cast, get_args
+
+from pydantic import BaseModel
+
+from flowagent.core.frozen import same
+from flowagent.core.state import State
+from flowagent.errors import StateError
+
+_set = object.__setattr__
+
+
+def build(model: type[BaseModel], values: Mapping[str, Any]) -> BaseModel:
+    """An instance of a model around values that are already valid; nothing is validated again."""
+    made = model.__new__(model)
+    _set(made, "__dict__", dict(values))
+    _set(made, "__pydantic_fields_set__", set(values))
+    _set(made, "__pydantic_extra__", None)
+    if model.__private_attributes__:
+        made.model_post_init(None)
+    else:
+        _set(made, "__pydantic_private__", None)
+    return made
+
+
+def view_class(model: type[BaseModel]) -> type[BaseModel]:
+    """The class whose instances are handed to nodes: the model itself if that is safe, else a read-only subclass."""
+    changeable = [name for name, info in model.model_fields.items() if _is_changeable(info.annotation, set())]
+    read_only = issubclass(model, State) or model.model_config.get("frozen", False)
+    if read_only and not changeable:
+        return model
+    body: dict[str, Any] = {
+        "__slots__": ("__flowagent_touched__",),
+        "__module__": model.__module__,
+        "__qualname__": model.__qualname__,
+        "__doc__": model.__doc__,
+        "__setattr__": _refuse_assignment,
+        "__delattr__": _refuse_assignment,
+        "__eq__": _equals,
+        "__hash__": model.__hash__,
+        "__flowagent_model__": model,
+        **{name: _copied_on_first_look(name) for name in changeable},
+    }
+    # Made by ABCMeta, past pydantic's metaclass: fields, validators and serializers are inherited as they are.
+    return cast("type[BaseModel]", abc.ABCMeta.__new__(type(model), model.__name__, (model,), body))
+
+
+def result(model: type[BaseModel], values: Mapping[str, Any]) -> BaseModel:
+    """A plain instance for the caller to keep; changeable parts are copies of the caller's own."""
+    risky = any(_is_changeable(info.annotation, set()) for info in model.model_fields.values())
+    return build(model, copy.deepcopy(dict(values)) if risky else values)
+
+
+def changed_in_place(view: BaseModel) -> list[str]:
+    """The names of the fields whose copies a task has changed."""
+    touched: dict[str, Any] = getattr(view, "__flowagent_touched__", None) or {}
+    return [name for name, before in touched.items() if not same(view.__dict__[name], before)]
+
+
+def plain(value: Any) -> Any:
+    """A view as an instance of the model that it is a view of; anything else as it is."""
+    model = getattr(type(value), "__flowagent_model__", None)
+    return value if model is None else build(model, value.__dict__)
+
+
+def _copied_on_first_look(name: str) -> property:
+    def look(view: BaseModel) -> Any:
+        touched: dict[str, Any] | None = getattr(view, "__flowagent_touched__", None)
+        if touched is None:
+            touched = {}
+            _set(view, "__flowagent_touched__", touched)
+        if name not in touched:
+            touched[name] = view.__dict__[name]
+            view.__dict__[name] = copy.deepcopy(touched[name])
+        return view.__dict__[name]
+
+    return property(look)
+
+
+def _refuse_assignment(view: BaseModel, name: str, *value: Any) -> NoReturn:
+    raise StateError(
+        f"`{type(view).__name__}` is read-only in a node, so changing `{name}` was refused: return "
+        f"{{{name!r}: value}} from the node, or make a changed model with replace(state, {name}=value)"
+    )
+
+
+def _equals(view: BaseModel, other: object) -> Any:
+    if not isinstance(other, BaseModel):
+        return NotImplemented
+    mine, theirs = plain(view), plain(other)
+    return type(mine) is type(theirs) and mine.__dict__ == theirs.__dict__
+
+
+def _is_changeable(kind: Any, seen: set[Any]) -> bool:
+    """Whether values of a type have parts that stay changeable after `freeze`."""
+    return any(_is_open(part, seen) for part in _types_in(kind))
+
+
+def _is_open(part: Any, seen: set[Any]) -> bool:
+    if not isinstance(part, type) or part in seen:
+        return False
+    seen.add(part)
+    if issubclass(part, BaseModel):
+        shut = bool(part.model_config.get("frozen", False)) or issubclass(part, State)
+        return not shut or any(_is_changeable(info.annotation, seen) for info in part.model_fields.values())
+    if dataclasses.is_dataclass(part):
+        params = getattr(part, "__dataclass_params__", None)
+        return not getattr(params, "frozen", False)
+    return issubclass(part, bytearray)
+
+
+def _types_in(kind: Any) -> Iterator[Any]:
+    yield kind
+    for arg in get_args(kind):
+        if not isinstance(arg, (str, int, bytes)):
+            yield from _types_in(arg)

@@ -1,0 +1,5 @@
+"""Drawings of graphs and runs."""
+
+from flowagent.render.diagram import Diagram
+
+__all__ = ["Diagram"]

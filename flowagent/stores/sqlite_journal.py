@@ -1,0 +1,208 @@
+"""The tables of records and snapshots: the statements on them, each as a plain function on a cursor.
+
+Nothing here opens, commits or waits; nothing here changes a Python object.
+"""
+
+# pyright: reportUnknownMemberType=false
+# (apsw's stubs name `collections.abc.Buffer`, which Python 3.11 does not have.)
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, cast
+from zlib import crc32
+
+import apsw
+
+from flowagent.core.records import FORMAT, Record, RecordKind, Snapshot, Status
+from flowagent.stores import owner, rules, sqlite_runs
+from flowagent.stores.sqlite_runs import NO_RUN, NUMBERS, Grip, Row
+
+_INSERT: Final = (
+    "INSERT INTO records(id, epoch, kind, data, sum) SELECT ?1, ?2, ?3, ?4, ?5 FROM runs WHERE key = ?6 AND epoch = ?2"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Birth:
+    """A run to be made."""
+
+    run_id: str
+    graph: str
+    records: Sequence[Record]
+    parent: str | None
+    parent_seq: int
+
+
+def record_sum(crc: int, seq: int, epoch: int, kind: str, data: bytes) -> int:
+    """The checksum of a record: it fails for other bytes, and for the right bytes in another place."""
+    return crc32(data, crc32(f"/{seq}/{epoch}/{kind}/".encode(), crc))
+
+
+def create(cursor: apsw.Cursor, store: str, birth: Birth, me: str) -> tuple[Grip, int]:
+    """Make a run with its first records, held by `me`; what is needed to hold it, and its next number.
+
+    Raises:
+        RunExists: the id is taken.
+        RunNotFound: there is no such parent.
+        RunConflict, StoreError: the records are not numbered on from the parent's.
+    """
+    crc = crc32(rules.check_run_id(birth.run_id))
+    for _ in cursor.execute("SELECT 1 FROM runs WHERE run_id = ?", (birth.run_id,)):
+        raise rules.exists(store, birth.run_id)
+    trunk = None if birth.parent is None else sqlite_runs.find(cursor, store, birth.parent)
+    if trunk is not None:
+        rules.check_parent(birth.run_id, trunk.run_id, birth.parent_seq, sqlite_runs.next_seq(cursor, trunk))
+    parent_seq = -1 if trunk is None else birth.parent_seq
+    after = parent_seq + 1 + len(birth.records)
+    now = time.time()
+    cursor.execute(
+        "INSERT INTO runs(run_id, graph, status, epoch, owner, known, created, updated, parent, parent_seq, format) "
+        "VALUES (?, ?, 'running', 1, ?, ?, ?, ?, ?, ?, ?) RETURNING key",
+        (birth.run_id, birth.graph, me, after, now, now, trunk and trunk.key, parent_seq, FORMAT),
+    )
+    key = cast("int", cursor.get)
+    grip = Grip(store, birth.run_id, key, 1, crc)
+    insert(cursor, grip, birth.records, parent_seq + 1)
+    return grip, after
+
+
+def insert(cursor: apsw.Cursor, grip: Grip, records: Iterable[Record], first: int) -> None:
+    """Insert records numbered from `first`, if the run still has the grip's epoch.
+
+    Raises:
+        RunConflict: it has not, or a number is taken.
+        StoreError: a number was left out.
+    """
+    _, run_id, key, epoch, crc = grip
+    seq = first
+    for record in records:
+        number, kind, data = record
+        if number != seq:
+            raise rules.misnumbered(run_id, number, seq)
+        total = record_sum(crc, seq, epoch, kind, data)
+        try:
+            cursor.execute(_INSERT, (key * NUMBERS + seq, epoch, kind, data, total, key))
+        except apsw.ConstraintError as error:
+            raise rules.misnumbered(run_id, seq, seq + 1) from error
+        if cursor.connection.changes() != 1:
+            raise lost(cursor, grip)
+        seq += 1
+
+
+def set_status(cursor: apsw.Cursor, grip: Grip, status: Status, after: int) -> None:
+    """Note a run's status and that it has the records below `after`.
+
+    Raises:
+        RunConflict: the run has another epoch now.
+    """
+    cursor.execute(
+        "UPDATE runs SET status = ?, updated = ?, known = ? WHERE key = ? AND epoch = ?",
+        (status, time.time(), after, grip.key, grip.epoch),
+    )
+    if cursor.connection.changes() != 1:
+        raise lost(cursor, grip)
+
+
+def save_snapshot(cursor: apsw.Cursor, grip: Grip, snapshot: Snapshot) -> None:
+    """Keep a snapshot and the one before it.
+
+    Raises:
+        RunConflict: the run has another epoch now.
+    """
+    base = grip.key * NUMBERS
+    total = record_sum(grip.crc, snapshot.seq, 0, "snapshot", snapshot.data)
+    cursor.execute(
+        "INSERT OR REPLACE INTO snapshots(id, data, sum) SELECT ?1, ?2, ?3 FROM runs WHERE key = ?4 AND epoch = ?5",
+        (base + snapshot.seq, snapshot.data, total, grip.key, grip.epoch),
+    )
+    if cursor.connection.changes() != 1:
+        raise lost(cursor, grip)
+    cursor.execute(
+        "DELETE FROM snapshots WHERE id BETWEEN ?1 AND ?1 + 0xffffffff AND id NOT IN "
+        "(SELECT id FROM snapshots WHERE id BETWEEN ?1 AND ?1 + 0xffffffff ORDER BY id DESC LIMIT 2)",
+        (base,),
+    )
+
+
+def undo(cursor: apsw.Cursor, grip: Grip, seq: int, status: Status) -> None:
+    """Remove what an append left from number `seq` on whose commit failed, in case it landed all the same.
+
+    Raises:
+        RunConflict: the run has another epoch now, and that owner may have built on it.
+    """
+    set_status(cursor, grip, status, seq)
+    span = (grip.key * NUMBERS, seq)
+    cursor.execute("DELETE FROM records WHERE id BETWEEN ?1 + ?2 AND ?1 + 0xffffffff", span)
+    cursor.execute("DELETE FROM snapshots WHERE id BETWEEN ?1 + ?2 AND ?1 + 0xffffffff", span)
+
+
+def lost(cursor: apsw.Cursor, grip: Grip) -> Exception:
+    """Why a run cannot be written to any more."""
+    if grip.key == NO_RUN:
+        return rules.taken_over(grip.store, grip.run_id, grip.epoch, "it was released")
+    for epoch, holder in cursor.execute("SELECT epoch, owner FROM runs WHERE key = ?", (grip.key,)):
+        by = f", held by {owner.describe(cast('str', holder))}" if holder else ""
+        return rules.taken_over(grip.store, grip.run_id, grip.epoch, f"it is {epoch} now{by}")
+    return rules.taken_over(grip.store, grip.run_id, grip.epoch, "the run was deleted")
+
+
+def read(cursor: apsw.Cursor, store: str, row: Row, after: int) -> list[Record]:
+    """The records of a run above number `after`, those of its ancestors first.
+
+    Raises:
+        StoreError: one is missing or damaged.
+    """
+    rules.check_format(store, row.run_id, row.format)
+    records: list[Record] = []
+    for part, until in reversed(_lineage(cursor, row, after)):
+        first = max(after, part.parent_seq) + 1
+        records += _checked(cursor, store, part, first, until)
+    return records
+
+
+def newest_snapshot(cursor: apsw.Cursor, row: Row) -> Snapshot | None:
+    """The newest snapshot that is whole. A damaged one is passed over: it is only a cache."""
+    crc = crc32(row.run_id.encode())
+    cursor.execute(
+        "SELECT id & 0xffffffff, data, sum FROM snapshots WHERE id BETWEEN ?1 AND ?1 + 0xffffffff ORDER BY id DESC",
+        (row.key * NUMBERS,),
+    )
+    for seq, data, total in cast("Iterator[tuple[int, bytes, int]]", cursor):
+        if total == record_sum(crc, seq, 0, "snapshot", data):
+            return Snapshot(seq, data)
+    return None
+
+
+def _lineage(cursor: apsw.Cursor, row: Row, after: int) -> list[tuple[Row, int]]:
+    """A run and its ancestors, each with the last number that is read of it (a large one for all there are)."""
+    parts = [(row, NUMBERS - 1)]
+    until = NUMBERS - 1
+    while row.parent is not None and row.parent_seq > after:
+        until = min(until, row.parent_seq)
+        row = sqlite_runs.find(cursor, "", row.parent)
+        parts.append((row, until))
+    return parts
+
+
+def _checked(cursor: apsw.Cursor, store: str, row: Row, first: int, until: int) -> list[Record]:
+    crc = crc32(row.run_id.encode())
+    base = row.key * NUMBERS
+    expected = first
+    records: list[Record] = []
+    cursor.execute(
+        "SELECT id - ?1, epoch, kind, data, sum FROM records WHERE id BETWEEN ?1 + ?2 AND ?1 + ?3 ORDER BY id",
+        (base, first, until),
+    )
+    for seq, epoch, kind, data, total in cast("Iterator[tuple[int, int, RecordKind, bytes, int]]", cursor):
+        if seq != expected:
+            raise rules.damaged(store, row.run_id, expected, "is missing")
+        if total != record_sum(crc, seq, epoch, kind, data):
+            raise rules.damaged(store, row.run_id, seq, "is damaged (its checksum does not fit)")
+        records.append(Record(seq, kind, data))
+        expected += 1
+    # All that a fork shares was there when it was made; of its own records a run knows only how many it had once.
+    if expected < (row.known if until == NUMBERS - 1 else until + 1):
+        raise rules.damaged(store, row.run_id, expected, "is missing")
+    return records

@@ -1,0 +1,105 @@
+"""The connections of one process that only read one database file, each on a thread, each in one view of the file."""
+
+# pyright: reportUnknownMemberType=false
+# (apsw's stubs name `collections.abc.Buffer`, which Python 3.11 does not have.)
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Generator, Sequence
+from typing import Final, TypeVar
+
+import apsw
+
+from flowagent.errors import StoreError
+from flowagent.stores import sqlite_file, sqlite_schema
+from flowagent.stores.sqlite_file import Place, identity
+from flowagent.stores.threads import Call, Threads
+
+T = TypeVar("T")
+
+_MOST: Final = 4
+
+
+class Readers:
+    """A few connections that only read, opened when they are needed.
+
+    Args:
+        place: the file.
+        bring_up_to_date: opens the file for writing; called when it has an older format.
+    """
+
+    def __init__(self, place: Place, bring_up_to_date: Callable[[], None]) -> None:
+        self._place = place
+        self._path = str(place.path)
+        self._bring_up_to_date = bring_up_to_date
+        self._threads = Threads("flowagent-reader", most=_MOST)
+        self._idle: list[tuple[object, apsw.Connection]] = []
+        self._closings = 0
+
+    async def read(self, work: Callable[[apsw.Connection], T], *, absent: Callable[[], T]) -> T:
+        """What `work` gives on a connection.
+
+        Args:
+            work: called on a thread, inside a transaction.
+            absent: called instead when there is no file yet. (Reading makes none.)
+
+        Raises:
+            StoreError: the file could not be read.
+        """
+        return await self._threads.submit(Call(lambda: self._read(work, absent)))
+
+    def idle(self) -> Sequence[apsw.Connection]:
+        """The connections that nobody reads from now."""
+        return [connection for _, connection in self._idle]
+
+    def close(self) -> None:
+        """Close what is idle now, and the others when they have been read from."""
+        self._threads.stop()
+        self._closings += 1
+        self._take_idle(mark=None)
+
+    def _read(self, work: Callable[[apsw.Connection], T], absent: Callable[[], T]) -> T:
+        with self._connected() as connection:
+            if connection is None:
+                return absent()
+            connection.execute("BEGIN")
+            try:
+                return work(connection)
+            finally:
+                connection.execute("ROLLBACK")
+
+    @contextlib.contextmanager
+    def _connected(self) -> Generator[apsw.Connection | None]:
+        # A connection serves as long as its file has that path, and nobody closed the store.
+        closings = self._closings
+        mark = (identity(self._path), closings)
+        connection = self._take_idle(mark) or self._open()
+        good = True
+        try:
+            with sqlite_file.telling(self._place):
+                yield connection
+        except StoreError:
+            good = False
+            raise
+        finally:
+            if connection is not None:
+                if good and self._closings == closings:
+                    self._idle.append((mark, connection))
+                else:
+                    connection.close(True)
+
+    def _take_idle(self, mark: object) -> apsw.Connection | None:
+        while True:
+            try:
+                opened, connection = self._idle.pop()
+            except IndexError:
+                return None
+            if opened == mark:
+                return connection
+            connection.close(True)
+
+    def _open(self) -> apsw.Connection | None:
+        connection = sqlite_file.open_reader(self._place)
+        if connection is not None and sqlite_schema.stored(connection) != sqlite_schema.newest():
+            self._bring_up_to_date()
+        return connection

@@ -1,0 +1,196 @@
+"""Everything that a SQLite store can be asked to write, each as one `Write`."""
+
+# ruff: noqa: D102 - what `work`, `landed` and `doubted` are for is told in `Write`
+# pyright: reportUnknownMemberType=false
+# (apsw's stubs name `collections.abc.Buffer`, which Python 3.11 does not have.)
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+
+import apsw
+
+from flowagent.core.records import Record, Snapshot, Status
+from flowagent.errors import RunConflict
+from flowagent.stores import owner, rules, sqlite_journal, sqlite_runs
+from flowagent.stores.sqlite_database import Database, HeldLease, Write
+from flowagent.stores.sqlite_journal import Birth
+from flowagent.stores.sqlite_runs import Grip, Row
+
+
+class _Hold(Write[HeldLease]):
+    """A write that ends in a lease."""
+
+    holds = True
+
+    def __init__(self, database: Database, *, blocking: bool) -> None:
+        super().__init__(database)
+        self._blocking = blocking
+
+    def hold(self, grip: Grip, next_seq: int) -> HeldLease:
+        # Before the commit: a claim in the same transaction must find it held. If that fails, the lease is dropped.
+        return self.database.hold(grip, next_seq, blocking=self._blocking)
+
+
+class Create(_Hold):
+    """Make a run and hold it."""
+
+    makes = True
+
+    def __init__(self, database: Database, birth: Birth, *, blocking: bool, durable: bool) -> None:
+        super().__init__(database, blocking=blocking)
+        self._birth = birth
+        self.durable = durable
+        self.size = sum(len(record.data) for record in birth.records)
+
+    def work(self, cursor: apsw.Cursor) -> HeldLease:
+        return self.hold(*sqlite_journal.create(cursor, self.database.label, self._birth, self.database.me))
+
+
+class Claim(_Hold):
+    """Hold a run that nobody alive holds."""
+
+    def __init__(self, database: Database, run_id: str, *, blocking: bool) -> None:
+        super().__init__(database, blocking=blocking)
+        self._run_id = run_id
+
+    def work(self, cursor: apsw.Cursor) -> HeldLease:
+        label = self.database.label
+        row = sqlite_runs.find(cursor, label, self._run_id)
+        rules.check_format(label, row.run_id, row.format)
+        refuse_held(self.database, row)
+        return self.hold(*sqlite_runs.claim(cursor, label, row, self.database.me))
+
+
+class Append(Write[None]):
+    """Append records, and a status and a snapshot with them."""
+
+    def __init__(
+        self,
+        lease: HeldLease,
+        records: Sequence[Record],
+        status: Status | None,
+        snapshot: Snapshot | None,
+        *,
+        durable: bool,
+    ) -> None:
+        super().__init__(lease.database)
+        self.durable = durable
+        self.single = len(records) == 1 and status is None and snapshot is None and not lease.unsure
+        self.size = len(records[0].data) if self.single else _size(records, snapshot)
+        self._lease = lease
+        self._records = records
+        self._status: Status | None = status
+        self._snapshot = snapshot
+
+    def work(self, cursor: apsw.Cursor) -> None:
+        lease = self._lease
+        grip = lease.grip
+        if lease.unsure:
+            sqlite_journal.undo(cursor, grip, lease.next_seq, lease.status)
+        sqlite_journal.insert(cursor, grip, self._records, lease.next_seq)
+        if self._status is not None:
+            sqlite_journal.set_status(cursor, grip, self._status, lease.next_seq + len(self._records))
+        if self._snapshot is not None:
+            sqlite_journal.save_snapshot(cursor, grip, self._snapshot)
+
+    def landed(self) -> None:
+        # Here, and not where the outcome is awaited: nobody may be waiting any more.
+        lease = self._lease
+        lease.unsure = False
+        lease.next_seq += len(self._records)
+        if self._status is not None:
+            lease.status = self._status
+
+    def doubted(self) -> Write[None]:
+        self._lease.unsure = True
+        return Undo(self._lease)
+
+
+class Undo(Write[None]):
+    """Make true that nothing was stored by an append whose commit failed."""
+
+    durable = True
+
+    def __init__(self, lease: HeldLease) -> None:
+        super().__init__(lease.database)
+        self._lease = lease
+
+    def work(self, cursor: apsw.Cursor) -> None:
+        sqlite_journal.undo(cursor, self._lease.grip, self._lease.next_seq, self._lease.status)
+
+    def landed(self) -> None:
+        self._lease.unsure = False
+
+
+class Release(Write[None]):
+    """Let go of a run."""
+
+    def __init__(self, lease: HeldLease) -> None:
+        super().__init__(lease.database)
+        self._lease = lease
+
+    def work(self, cursor: apsw.Cursor) -> None:
+        lease = self._lease
+        if lease.unsure:
+            with contextlib.suppress(RunConflict):  # Taken over: it is the new owner's now, with all that is in it.
+                sqlite_journal.undo(cursor, lease.grip, lease.next_seq, lease.status)
+        sqlite_runs.release(cursor, lease.grip.key, lease.grip.epoch, lease.next_seq)
+
+    def landed(self) -> None:
+        self.database.let_go(self._lease)
+
+
+class AskToCancel(Write[Row | None]):
+    """Leave a request to cancel for a run's owner; the run, or None when nobody holds it."""
+
+    def __init__(self, database: Database, run_id: str) -> None:
+        super().__init__(database)
+        self._run_id = run_id
+
+    def work(self, cursor: apsw.Cursor) -> Row | None:
+        row = sqlite_runs.find(cursor, self.database.label, self._run_id)
+        if not self.database.is_held(row):
+            return None
+        if row.owner != self.database.me:
+            sqlite_runs.ask_to_cancel(cursor, row.key)
+        return row
+
+
+class Delete(Write[None]):
+    """Remove a run that nobody holds."""
+
+    durable = True
+
+    def __init__(self, database: Database, run_id: str) -> None:
+        super().__init__(database)
+        self._run_id = run_id
+
+    def work(self, cursor: apsw.Cursor) -> None:
+        row = sqlite_runs.find(cursor, self.database.label, self._run_id)
+        refuse_held(self.database, row)
+        sqlite_runs.delete(cursor, self.database.label, row)
+
+
+class Vacuum(Write[bool]):
+    """Give some free pages back to the disk; whether there are more. In small parts, so that others get between."""
+
+    def work(self, cursor: apsw.Cursor) -> bool:
+        cursor.execute("PRAGMA incremental_vacuum(500)").fetchall()
+        return bool(cursor.execute("PRAGMA freelist_count").get)
+
+
+def refuse_held(database: Database, row: Row) -> None:
+    """Refuse to touch a run that a live owner holds.
+
+    Raises:
+        RunConflict: somebody does, in this process or another.
+    """
+    if database.is_held(row):
+        mine = row.owner == database.me
+        holder = "another call in this process" if mine else owner.describe(row.owner or "")
+        raise rules.held(database.label, row.run_id, holder)
+
+
+def _size(records: Sequence[Record], snapshot: Snapshot | None) -> int:
+    return sum(len(record.data) for record in records) + (0 if snapshot is None else len(snapshot.data))

@@ -1,0 +1,200 @@
+"""Threads that serve event loops: calls go in from any loop, results go back to the loop they came from.
+
+All are daemons and started when first needed: a store that nobody closed must never keep a program from ending.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Final, Generic, TypeVar, cast
+
+T = TypeVar("T")
+
+_BATCH: Final = 512
+_BATCH_BYTES: Final = 1024 * 1024
+
+
+class Job(ABC, Generic[T]):
+    """Something that a thread is asked to do; it ends with a value or an error.
+
+    Attributes:
+        size: about how many bytes it writes.
+        error: why it failed, once it has.
+    """
+
+    size: int = 0
+
+    def __init__(self) -> None:
+        self.error: BaseException | None = None
+        self._value: T | None = None
+        self._future: asyncio.Future[T] | None = None
+
+    @abstractmethod
+    def __call__(self) -> None:
+        """Do it, alone."""
+
+    def succeed(self, value: T) -> None:
+        """Note the value."""
+        self._value = value
+
+    def result(self) -> T:
+        """The value, or the error raised."""
+        if self.error is not None:
+            raise self.error
+        return cast("T", self._value)
+
+    def expect(self) -> asyncio.Future[T]:
+        """The future, on the running loop, that will hold the outcome."""
+        self._future = asyncio.get_running_loop().create_future()
+        return self._future
+
+    def deliver(self) -> None:
+        """Give the outcome to the future; on its own loop."""
+        future = self._future
+        if future is None or future.done():
+            return
+        if self.error is not None:
+            future.set_exception(self.error)
+        else:
+            future.set_result(cast("T", self._value))
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """The loop that waits for the outcome."""
+        return None if self._future is None else self._future.get_loop()
+
+
+class Call(Job[T]):
+    """A plain function as a job."""
+
+    def __init__(self, function: Callable[[], T]) -> None:
+        super().__init__()
+        self._function = function
+
+    def __call__(self) -> None:
+        """Call the function and keep what comes of it."""
+        try:
+            self.succeed(self._function())
+        except BaseException as error:  # noqa: BLE001 - it is raised where the outcome is awaited
+            self.error = error
+
+
+class Threads:
+    """A few daemon threads on one queue.
+
+    Args:
+        name: what the threads are called in a debugger.
+        most: how many there may be.
+        together: does several jobs at once, if that is cheaper than one after another. It must not refer to
+            the owner of the threads: an idle thread keeps nothing alive but its queue.
+    """
+
+    def __init__(
+        self, name: str, *, most: int, together: Callable[[Sequence[Job[object]]], None] | None = None
+    ) -> None:
+        self._name = name
+        self._most = most
+        self._together = together
+        self._lock = threading.Lock()
+        self._queue: queue.SimpleQueue[Job[object] | None] = queue.SimpleQueue()
+        self._threads: list[threading.Thread] = []
+
+    def __del__(self) -> None:
+        """Let idle threads go when nobody can ask them for anything any more."""
+        for _ in self._threads:
+            self._queue.put(None)
+
+    def submit(self, job: Job[T]) -> asyncio.Future[T]:
+        """Queue a job; the future holds its outcome."""
+        future = job.expect()
+        with self._lock:
+            self._queue.put(cast("Job[object]", job))
+            if len(self._threads) < self._most:
+                self._start()
+        return future
+
+    def stop(self) -> Sequence[threading.Thread]:
+        """Have the threads, which are returned, end when they have done what is queued. New ones start by use."""
+        with self._lock:
+            threads, self._threads = self._threads, []
+            for _ in threads:
+                self._queue.put(None)
+            self._queue = queue.SimpleQueue()
+        return threads
+
+    def _start(self) -> None:
+        serve = _serve_one if self._together is None else _serve_many
+        arguments = (self._queue, self._together)
+        thread = threading.Thread(target=serve, args=arguments, name=self._name, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+
+async def decided(future: asyncio.Future[T]) -> T:
+    """Wait for an outcome that the caller must know: cancellation is raised after it is there, not before."""
+    try:
+        return await asyncio.shield(future)
+    except asyncio.CancelledError:
+        while not future.done():
+            try:
+                await asyncio.wait([future])
+            except asyncio.CancelledError:
+                continue  # Asked again; it is raised below all the same.
+        if not future.cancelled():
+            future.exception()  # Looked at: nobody else will.
+        raise
+
+
+def _serve_one(jobs: queue.SimpleQueue[Job[object] | None], _: object) -> None:
+    while (job := jobs.get()) is not None:
+        job()
+        _deliver([job])
+        del job
+
+
+def _serve_many(jobs: queue.SimpleQueue[Job[object] | None], together: Callable[[Sequence[Job[object]]], None]) -> None:
+    while (first := jobs.get()) is not None:
+        batch, ended = _drain(jobs, first)
+        together(batch)
+        _deliver(batch)
+        del first, batch
+        if ended:
+            return
+
+
+def _drain(jobs: queue.SimpleQueue[Job[object] | None], first: Job[object]) -> tuple[list[Job[object]], bool]:
+    """What is there by now, within reason. There is no timer: a batch gathers while the one before is written."""
+    batch = [first]
+    size = first.size
+    while len(batch) < _BATCH and size < _BATCH_BYTES:
+        try:
+            job = jobs.get_nowait()
+        except queue.Empty:
+            break
+        if job is None:
+            return batch, True
+        batch.append(job)
+        size += job.size
+    return batch, False
+
+
+def _deliver(jobs: Sequence[Job[object]]) -> None:
+    """Wake each loop once, whatever number of its jobs are done."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[Job[object]]] = {}
+    for job in jobs:
+        if job.loop is not None:
+            by_loop.setdefault(job.loop, []).append(job)
+    for loop, done in by_loop.items():
+        try:
+            loop.call_soon_threadsafe(_deliver_here, done)
+        except RuntimeError:
+            continue  # The loop is closed: nobody waits there any more.
+
+
+def _deliver_here(jobs: Sequence[Job[object]]) -> None:
+    for job in jobs:
+        job.deliver()

@@ -1,0 +1,58 @@
+"""Every store keeps every promise of the contract."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from flowagent.core.records import Record
+from flowagent.stores import MemoryStore, SQLiteStore, Store
+from flowagent.testing import CHECKS, Check, check_store
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
+    made = MemoryStore() if request.param == "memory" else SQLiteStore(tmp_path / "new" / "runs.db")
+    yield made
+    await made.close()
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+async def test_store(check: Check, store: Store) -> None:
+    """The promise in the check's docstring holds."""
+    await check(store)
+
+
+class Forgetful(MemoryStore):
+    """A store that acknowledges records and drops each third."""
+
+    async def read(self, run_id: str, *, after: int = -1) -> list[Record]:
+        return [record for record in await super().read(run_id, after=after) if record.seq % 3 != 2]
+
+
+async def test_the_suite_finds_a_store_that_loses_records() -> None:
+    """A bad store fails, and the error names the checks that it failed."""
+    with pytest.raises(ExceptionGroup) as caught:
+        await check_store(Forgetful)
+    notes = [note for error in caught.value.exceptions for note in error.__notes__]
+    assert any("records_come_back_as_they_went_in" in note for note in notes)
+    assert len(notes) < len(CHECKS)
+
+
+async def test_the_suite_takes_an_async_factory(tmp_path: Path) -> None:
+    """`check_store` makes each store anew, awaiting the factory if it is async."""
+    made = 0
+
+    async def make() -> Store:
+        nonlocal made
+        made += 1
+        await asyncio.sleep(0)
+        return MemoryStore()
+
+    await check_store(make)
+    assert made == len(CHECKS)
+    gc.collect()
