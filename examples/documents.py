@@ -31,7 +31,6 @@ from flowagent import END, START, Graph, ItemError, State, Update
 HERE: Final = Path(__file__).resolve().parent.parent
 KINDS: Final[dict[str, Literal["document", "source"]]] = {
     ".md": "document",
-    ".txt": "document",
     ".rst": "document",
     ".py": "source",
     ".toml": "source",
@@ -110,9 +109,7 @@ def page_of(file: str, text: str) -> Page:
         kind=KINDS[path.suffix],
         lines=len(text.splitlines()),
         words=len(text.split()),
-        names=tuple((_DEFINITION if path.suffix == ".py" else _HEADING).findall(prose))
-        if path.suffix != ".txt"
-        else (),
+        names=tuple((_DEFINITION if path.suffix == ".py" else _HEADING).findall(prose)),
         links=tuple(found["target"] for found in _LINK.finditer(prose)) if path.suffix == ".md" else (),
     )
 

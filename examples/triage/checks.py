@@ -85,7 +85,7 @@ def _decimal(number: str) -> Decimal:
 def queue_of(message: Message) -> Queue:
     """The desk with the most words in the ticket; security needs one word only, technical is where doubts go."""
     text = message.text.lower()
-    hits = {queue: _hits(text, wanted) for queue, wanted in words.QUEUES}
+    hits: dict[Queue, int] = {queue: _hits(text, wanted) for queue, wanted in words.QUEUES}
     if hits["security"]:
         return "security"
     best = max(hits, key=lambda queue: hits[queue])

@@ -150,7 +150,7 @@ def wait_for_effects(demo: Demo, worker: subprocess.Popen[bytes]) -> None:
 
 def recorded_keys(run: Run[Inbox]) -> frozenset[str]:
     """The keys of the tasks that the journal has as done."""
-    return frozenset(f"{run.run_id}/{task.id}" for task in run.history if task.status == "done")
+    return frozenset(f"{run.run_id}/{step.task}" for step in run.history if step.kind in ("done", "item"))
 
 
 def resume(demo: Demo) -> Run[Inbox]:

@@ -146,7 +146,14 @@ class Machine:
             return
         self.failing.pop(task.id, None)
         task.failures = ()
+        task.attempt += 1
+        task.tried = task.attempt - 1
         self._make_ready(task)
+
+    def put_back(self, task: Task) -> None:
+        """A task that was called off before it was done may start anew."""
+        if task.status == "running":
+            self._make_ready(task)
 
     def memo(self, task: Task, name: str, data: Any) -> None:
         """Something was done through `ctx.step` and need not be done again."""
@@ -202,6 +209,14 @@ class Machine:
         self.ready.popleft()
         task.status = "running"
         self._count(task)
+
+    def would_count(self, task: Task) -> bool:
+        """Whether starting a task is one more step."""
+        return not task.counted and task.index is None and not task.place.is_router
+
+    def is_halted(self) -> bool:
+        """Whether a failure that nobody catches stands in the way of the rest."""
+        return any(not _is_contained(task) for task in self.failing.values())
 
     def failed_tasks(self) -> list[Task]:
         """The tasks that stand failed, by id."""
@@ -319,7 +334,7 @@ class Machine:
                 asked |= scope.release(done.arrows, done.place)
         for arrow in arrived:
             self._trigger(scope, places[arrow.head], (arrow,), caught)
-        if asked:
+        if asked or (scope.topology.has_ties and scope.groups):  # who ties may be left alone without being freed
             self._fire(scope, asked)
         if not scope.live:
             self._end(scope)
@@ -329,11 +344,12 @@ class Machine:
             self._trigger(scope, scope.topology.places[key[0]], scope.take(key))
         while (tied := scope.tied()) is not None:
             self._trigger(scope, scope.topology.places[tied[0]], scope.take(tied))
+        scope.forget(asked)
 
     def _trigger(self, scope: Scope, place: Place, arrows: Sequence[Arrow], caught: tuple[Failure, ...] = ()) -> None:
         """Make the task of a node that some tokens have reached."""
         tail = arrows[0].tail
-        number, times = _number(place, tail)
+        number, times = _number(place, tail, scope)
         task = Task(ids.task_id(scope.prefix, place.code, number), scope, place, number, times)
         task.caught = caught
         self.tasks[task.id] = task
@@ -379,7 +395,7 @@ class Machine:
         self.ready.append(task)
 
     def _count(self, task: Task) -> None:
-        if not task.counted and task.index is None and not task.place.is_router:
+        if self.would_count(task):
             task.counted = True
             self.steps += 1
 
@@ -566,7 +582,7 @@ def folded_ends(scope: Scope, tasks: Any) -> tuple[Values, tuple[str, ...]]:
             return values, tuple(unmerged)
 
 
-def _number(place: Place, tail: Commit) -> tuple[str, int]:
+def _number(place: Place, tail: Commit, scope: Scope) -> tuple[str, int]:
     """The visit part of a new task's id, and which time round it is."""
     if not (place.is_join or place.each):
         return tail.number, 0  # its only way in is its dominator, so its number is that one's
@@ -578,6 +594,8 @@ def _number(place: Place, tail: Commit) -> tuple[str, int]:
         return within.number, 0
     before = tail.marks[place.own_slot]
     times = before.times + 1 if before is not None and before.within == within.visit else 1
+    if place.tie is not None:  # fired alone, it may be reached again by what does not descend from that firing
+        times = scope.fired[place.index, within.visit]
     return f"{within.number}.{times}" if within.number else str(times), times
 
 

@@ -197,6 +197,7 @@ def _exported_progress(machine: Machine, task: Task) -> Data:
     return {
         "status": "ready" if task.status == "running" else task.status,
         "attempt": task.attempt,
+        "tried": task.tried,
         "closing": task.closing,
         "failures": [_told(failure) for failure in task.failures],
         "caught": [_told(failure) for failure in task.caught],
@@ -240,7 +241,7 @@ def _restore_task(machine: Machine, scope: Scope, data: Data, arrows: list[Arrow
 
 
 def _restore_progress(machine: Machine, task: Task, data: Data) -> None:
-    task.attempt = data["attempt"]
+    task.attempt, task.tried = data["attempt"], data["tried"]
     task.closing = data["closing"]
     task.caught = tuple(Failure(**one) for one in data["caught"])
     task.memos, task.answers, task.attempted = data["memos"], data["answers"], data["attempted"]

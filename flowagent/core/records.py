@@ -20,11 +20,10 @@ RecordKind = Literal[
     "failed",
     "asked",
     "answered",
-    "slept",
     "memo",
     "attempted",
     "resolved",
-    "resumed",
+    "retried",
     "cancelled",
     "ended",
 ]

@@ -36,6 +36,7 @@ class Task:
         since_top: the update from `top` to there.
         status: see `TaskStatus`.
         attempt: which attempt is next or under way, from 1.
+        tried: how many of them do not count against its `retry`: those before somebody resumed the run.
         failures: why it stands failed.
         caught: the failures that a handler's task handles.
         container: the map or `Send` target that it is an item of, or None.
@@ -78,6 +79,7 @@ class Task:
         "status",
         "times",
         "top",
+        "tried",
         "values",
     )
 
@@ -94,6 +96,7 @@ class Task:
         self.since_top: Writes = NOTHING
         self.status: TaskStatus = "ready"
         self.attempt = 1
+        self.tried = 0
         self.failures: tuple[Failure, ...] = ()
         self.caught: tuple[Failure, ...] = ()
         self.container: Task | None = None
@@ -124,12 +127,13 @@ class Scope:
         live: how many tokens are live.
         holding: how many live tokens hold back each join, for each visit of its dominator.
         groups: the tokens that wait at each join, for each visit of its dominator.
+        fired: how often each join that may tie has fired, for each visit of its dominator that can still reach it.
         ended: the tokens that have arrived at END.
         values: the final state, once nothing is live.
         since: the update from START to it, for nested graphs.
     """
 
-    __slots__ = ("ended", "groups", "holding", "live", "owner", "prefix", "since", "start", "topology", "values")
+    __slots__ = ("ended", "fired", "groups", "holding", "live", "owner", "prefix", "since", "start", "topology", "values")
 
     def __init__(self, topology: Topology, values: Values, owner: Task | None) -> None:
         self.topology = topology
@@ -141,6 +145,7 @@ class Scope:
         self.live = 0
         self.holding: dict[GroupKey, int] = {}
         self.groups: dict[GroupKey, list[Arrow]] = {}
+        self.fired: dict[GroupKey, int] = {}
         self.ended: list[Arrow] = []
         self.values: Values | None = None
         self.since: Writes = NOTHING
@@ -188,9 +193,17 @@ class Scope:
         """The tokens of a group, which fires now. A task that can come round holds the next time round of its join."""
         place = self.topology.places[key[0]]
         arrows = self.groups.pop(key)
+        if place.tie is not None:
+            self.fired[key] = self.fired.get(key, 0) + 1
         if place.comes_round:
             self.holding[key] = self.holding.get(key, 0) + len(arrows)
         return arrows
+
+    def forget(self, freed: set[GroupKey]) -> None:
+        """Stop counting how often joins fired for visits from which nothing can reach them any more."""
+        for key in freed:
+            if key not in self.groups and key not in self.holding:
+                self.fired.pop(key, None)
 
     def free(self, asked: set[GroupKey]) -> list[GroupKey]:
         """Those of some groups that may fire, in declared order."""

@@ -12,6 +12,7 @@ from typing import Any
 
 import networkx as nx
 from pydantic import BaseModel, ConfigDict
+from pydantic_core import to_json
 
 from flowagent.core import ids
 from flowagent.core.facts import Way
@@ -37,6 +38,7 @@ class Place:
         index: its own number.
         name: the node's name.
         code: the name as it stands in ids.
+        json: the name as JSON.
         node: the definition; None for START and END.
         heads: the targets of its fixed edges in declared order, or of its choices.
         ways: the same, as the machine wants them; empty where the node chooses.
@@ -59,6 +61,7 @@ class Place:
     index: int
     name: str
     code: str
+    json: bytes
     node: Node | None
     heads: tuple[int, ...]
     ways: tuple[Way, ...]
@@ -199,6 +202,7 @@ def tabulated(
             index=index[node_name],
             name=node_name,
             code=ids.encoded(node_name),
+            json=to_json(node_name),
             node=node,
             heads=heads,
             ways=() if chooses else tuple(Way(head) for head in heads),
@@ -227,6 +231,15 @@ def tabulated(
         edges=tuple(edges),
         has_ties=bool(ties),
     )
+
+
+def cycle_around(topology: Topology, name: str) -> tuple[str, ...]:
+    """The nodes of the cycle that a node lies on, in declared order; none if it lies on no cycle."""
+    network = network_of([place.name for place in topology.places[2:]], topology.edges)
+    around = (nx.descendants(network, name) & nx.ancestors(network, name)) | {name}
+    if len(around) == 1 and not network.has_edge(name, name):
+        return ()
+    return tuple(place.name for place in topology.places if place.name in around)
 
 
 def _result_codec(state: type[BaseModel], node: MapNode) -> Codec:

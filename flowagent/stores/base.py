@@ -138,8 +138,8 @@ class Store(Protocol):
         """
         ...
 
-    async def read(self, run_id: str, *, after: int = -1) -> list[Record]:
-        """The records of a run with a number above `after`, in order; those shared with a parent included.
+    async def read(self, run_id: str, *, after: int = -1, upto: int | None = None) -> list[Record]:
+        """The records of a run above number `after` (and not above `upto`), in order; shared ones included.
 
         Raises:
             RunNotFound: there is no such run here.

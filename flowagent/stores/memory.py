@@ -171,12 +171,12 @@ class MemoryStore:
         with self._lock:
             return self._info(self._find(run_id))
 
-    async def read(self, run_id: str, *, after: int = -1) -> list[Record]:
+    async def read(self, run_id: str, *, after: int = -1, upto: int | None = None) -> list[Record]:
         """The records of a run, those shared with a parent included; see `Store.read`."""
         with self._lock:
             run = self._find(run_id)
             parts: list[list[Record]] = []
-            until = run.next_seq
+            until = run.next_seq if upto is None else min(run.next_seq, upto + 1)
             while True:
                 start = max(after + 1 - run.first, 0)
                 parts.append(run.records[start : max(until - run.first, 0)])

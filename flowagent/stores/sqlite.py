@@ -127,12 +127,12 @@ class SQLiteStore:
 
         return await database.readers.read(work, absent=self._absent(run_id))
 
-    async def read(self, run_id: str, *, after: int = -1) -> list[Record]:
+    async def read(self, run_id: str, *, after: int = -1, upto: int | None = None) -> list[Record]:
         """The records of a run, those shared with a parent included; see `Store.read`."""
 
         def work(connection: apsw.Connection) -> list[Record]:
             cursor = connection.cursor()
-            return sqlite_journal.read(cursor, self.name, sqlite_runs.find(cursor, self.name, run_id), after)
+            return sqlite_journal.read(cursor, self.name, sqlite_runs.find(cursor, self.name, run_id), after, upto)
 
         return await self._database().readers.read(work, absent=self._absent(run_id))
 

@@ -149,8 +149,7 @@ class Database:
             return self._failed(writes, error)
         except StoreError as error:
             for write in writes:
-                write.error = StoreError(str(error))
-                write.error.__cause__ = error
+                write.fail(_again(error))
             return []
         except BaseException:
             # Ctrl-C in the middle, on a thread that commits for itself.
@@ -193,7 +192,7 @@ class Database:
             if isinstance(error, apsw.Error) and not isinstance(error, apsw.TooBigError):
                 raise
             # Its own fault, not the file's: it alone is undone. (A single statement undoes itself.)
-            write.error = sqlite_file.told(self.place, error) if isinstance(error, apsw.Error) else error
+            write.fail(sqlite_file.told(self.place, error) if isinstance(error, apsw.Error) else error)
             if not write.single:
                 cursor.execute("ROLLBACK TO one")
         if not write.single:
@@ -202,8 +201,7 @@ class Database:
     def _failed(self, writes: Sequence[Write[Any]], error: apsw.Error) -> list[Write[Any]]:
         for write in writes:
             if write.error is None:
-                write.error = sqlite_file.told(self.place, error)
-                write.error.__cause__ = error
+                write.fail(sqlite_file.told(self.place, error))
         if isinstance(error, apsw.BusyError) and self._connection and not self._connection.in_transaction:
             return []  # It never began.
         return self._doubt(writes)
@@ -362,6 +360,13 @@ class Beat(Write[None]):
         """Remember what was done."""
         del self.database.dropped[: len(self._dropped)]
         self.database.renew_at = self._until - self.database.ttl * 2 / 3
+
+
+def _again(error: StoreError) -> StoreError:
+    """The same error for another caller: one object raised in two places would mix up their tracebacks."""
+    copy = StoreError(str(error))
+    copy.__cause__ = error.__cause__
+    return copy
 
 
 def _commit_together(jobs: Sequence[Job[object]]) -> None:

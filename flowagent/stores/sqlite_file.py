@@ -126,7 +126,7 @@ class telling:  # noqa: N801 - reads as a word in `with telling(place):`
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if isinstance(error, apsw.Error):
-            raise told(self._place, error) from error
+            raise told(self._place, error)
 
 
 def identity(path: str) -> tuple[int, int] | None:
@@ -140,7 +140,9 @@ def identity(path: str) -> tuple[int, int] | None:
 
 def told(place: Place, error: apsw.Error) -> StoreError:
     """The `StoreError` for an error of SQLite."""
-    return StoreError(f"{place.label} {_cause(place, error)} (SQLite: {error})")
+    teller = StoreError(f"{place.label} {_cause(place, error)} (SQLite: {error})")
+    teller.__cause__ = error
+    return teller
 
 
 def _cause(place: Place, error: apsw.Error) -> str:

@@ -148,8 +148,8 @@ def lost(cursor: apsw.Cursor, grip: Grip) -> Exception:
     return rules.taken_over(grip.store, grip.run_id, grip.epoch, "the run was deleted")
 
 
-def read(cursor: apsw.Cursor, store: str, row: Row, after: int) -> list[Record]:
-    """The records of a run above number `after`, those of its ancestors first.
+def read(cursor: apsw.Cursor, store: str, row: Row, after: int, upto: int | None) -> list[Record]:
+    """The records of a run above number `after` and not above `upto`, those of its ancestors first.
 
     Raises:
         StoreError: one is missing or damaged.
@@ -158,7 +158,8 @@ def read(cursor: apsw.Cursor, store: str, row: Row, after: int) -> list[Record]:
     records: list[Record] = []
     for part, until in reversed(_lineage(cursor, row, after)):
         first = max(after, part.parent_seq) + 1
-        records += _checked(cursor, store, part, first, until)
+        if upto is None or first <= upto:
+            records += _checked(cursor, store, part, first, until, upto)
     return records
 
 
@@ -186,14 +187,16 @@ def _lineage(cursor: apsw.Cursor, row: Row, after: int) -> list[tuple[Row, int]]
     return parts
 
 
-def _checked(cursor: apsw.Cursor, store: str, row: Row, first: int, until: int) -> list[Record]:
+def _checked(
+    cursor: apsw.Cursor, store: str, row: Row, first: int, until: int, upto: int | None
+) -> list[Record]:
     crc = crc32(row.run_id.encode())
     base = row.key * NUMBERS
     expected = first
     records: list[Record] = []
     cursor.execute(
         "SELECT id - ?1, epoch, kind, data, sum FROM records WHERE id BETWEEN ?1 + ?2 AND ?1 + ?3 ORDER BY id",
-        (base, first, until),
+        (base, first, until if upto is None else min(until, upto)),
     )
     for seq, epoch, kind, data, total in cast("Iterator[tuple[int, int, RecordKind, bytes, int]]", cursor):
         if seq != expected:
@@ -203,6 +206,7 @@ def _checked(cursor: apsw.Cursor, store: str, row: Row, first: int, until: int) 
         records.append(Record(seq, kind, data))
         expected += 1
     # All that a fork shares was there when it was made; of its own records a run knows only how many it had once.
-    if expected < (row.known if until == NUMBERS - 1 else until + 1):
+    wanted = row.known if until == NUMBERS - 1 else until + 1
+    if expected < (wanted if upto is None else min(wanted, upto + 1)):
         raise rules.damaged(store, row.run_id, expected, "is missing")
     return records

@@ -41,10 +41,18 @@ class Job(ABC, Generic[T]):
         """Note the value."""
         self._value = value
 
+    def fail(self, error: BaseException) -> None:
+        """Note the error; a value that was noted before is none."""
+        self.error = error
+        self._value = None
+
     def result(self) -> T:
         """The value, or the error raised."""
         if self.error is not None:
-            raise self.error
+            try:
+                raise self.error
+            finally:
+                self.error = None  # It refers to this frame, and would keep all that is in it alive.
         return cast("T", self._value)
 
     def expect(self) -> asyncio.Future[T]:
@@ -80,7 +88,7 @@ class Call(Job[T]):
         try:
             self.succeed(self._function())
         except BaseException as error:  # noqa: BLE001 - it is raised where the outcome is awaited
-            self.error = error
+            self.fail(error)
 
 
 class Threads:
@@ -147,6 +155,8 @@ async def decided(future: asyncio.Future[T]) -> T:
         if not future.cancelled():
             future.exception()  # Looked at: nobody else will.
         raise
+    finally:
+        del future  # Its error refers to this frame.
 
 
 def _serve_one(jobs: queue.SimpleQueue[Job[object] | None], _: object) -> None:

@@ -1,0 +1,229 @@
+"""One attempt of one task: calls the user's function where it belongs, within its timeout, and says how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict
+
+from flowagent.core.context import Context, Paused
+from flowagent.core.facts import Question
+from flowagent.core.fields import Codec
+from flowagent.core.loops import inline
+from flowagent.core.nodes import Function, FunctionNode, ItemNode, MapNode, RouterNode
+from flowagent.core.scope import Task
+from flowagent.core.threads import in_thread
+from flowagent.errors import FlowAgentError
+
+if TYPE_CHECKING:
+    from flowagent.core.engine import Engine
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Outcome:
+    """How an attempt ended.
+
+    Attributes:
+        task: whose attempt it was.
+        seconds: how long it took.
+        returned: what the function returned, if it did.
+        error: what it raised, if it did.
+        paused: whether it has asked something, so that whatever else it did does not count.
+        view: the state that it was handed.
+    """
+
+    task: Task
+    seconds: float
+    returned: Any = None
+    error: BaseException | None = None
+    paused: bool = False
+    view: BaseModel | None = None
+
+
+class NodeTimeoutError(FlowAgentError, TimeoutError):
+    """Raised in place of a node that took longer than its `timeout=`."""
+
+
+class Attempt:
+    """The port through which one attempt's `Context` reaches the engine."""
+
+    __slots__ = ("_engine", "_loop", "asked", "in_thread", "is_inline", "task")
+
+    def __init__(self, engine: Engine, task: Task, *, is_inline: bool, in_thread: bool) -> None:
+        self._engine = engine
+        self._loop = asyncio.get_running_loop()
+        self.task = task
+        self.is_inline = is_inline
+        self.in_thread = in_thread
+        self.asked = False
+
+    def recorded(self, name: str) -> Any:
+        """See `Port.recorded`."""
+        return (self.task.memos or {}).get(name)
+
+    async def remember(self, name: str, data: dict[str, Any]) -> None:
+        """See `Port.remember`."""
+        await self._engine.remember(self.task, name, data)
+
+    async def ask(self, name: str, question: str, schema: Any) -> bytes | None:
+        """See `Port.ask`."""
+        known = (self.task.answers or {}).get(name)
+        if known is not None:
+            return known.encode() if isinstance(known, str) else known
+        self.asked = True
+        question_id = f"{self.task.id}?{name}"
+        if question_id not in self._engine.machine.questions:
+            described = Codec(schema, ConfigDict()).adapter.json_schema()
+            asked = Question(
+                id=question_id,
+                task=self.task.id,
+                node=self.task.place.name,
+                name=name,
+                text=question,
+                schema=described,
+            )
+            await self._engine.note_question(self.task, asked)
+        return None
+
+    async def sleep(self, name: str, seconds: float) -> None:
+        """See `Port.sleep`."""
+        known = self.recorded(name)
+        if known is None:
+            known = {"until": self._engine.clock() + seconds}
+            await self.remember(name, known)
+        left = known["until"] - self._engine.clock()
+        if left <= 0:
+            return
+        if self.is_inline:
+            time.sleep(left)
+        else:
+            await asyncio.sleep(left)
+
+    def emit(self, name: str, data: Any) -> None:
+        """See `Port.emit`."""
+        if self.in_thread and not self.is_inline:
+            self._loop.call_soon_threadsafe(self._engine.tell_emitted, self.task, name, data)
+        else:
+            self._engine.tell_emitted(self.task, name, data)
+
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """See `Port.wait`."""
+        if not self.is_inline:
+            return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        # On the loop's own thread nothing can be waited for; but there the store commits without waiting.
+        try:
+            work.send(None)
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]
+        work.close()
+        raise FlowAgentError(
+            f"node `{self.task.place.name}` is sync and called something async through its Context; make the node async"
+        )
+
+
+def function_of(task: Task) -> Function:
+    """The user's function behind a task."""
+    node = task.place.node
+    match node:
+        case FunctionNode(function=function) | RouterNode(function=function) | ItemNode(function=function):
+            return function
+        case MapNode(body=Function() as body):
+            return body
+        case _:
+            raise AssertionError(f"`{task.id}` has no function; this is a bug in flowagent")
+
+
+def prepared(
+    engine: Engine, task: Task, function: Function, item: Any, *, is_inline: bool
+) -> tuple[Callable[[], Any], BaseModel | None, Attempt | None]:
+    """The call to make, what it is handed, and its port if it takes a context."""
+    of_item = task.index is not None
+    view: BaseModel | None = None
+    if not of_item or function.takes_context:
+        view = task.scope.topology.schema.handed(task.values)
+    first = item if of_item else view
+    call = function.call
+    if not function.takes_context:
+        return (lambda: call(first)), (None if of_item else view), None
+    attempt = Attempt(engine, task, is_inline=is_inline, in_thread=not function.is_async)
+    context: Context[Any, Any] = Context(
+        attempt,
+        deps=engine.deps,
+        state=view,
+        run_id=engine.run_id,
+        task_id=task.id,
+        attempt=task.attempt,
+        error=task.caught,
+    )
+    return (lambda: call(first, context)), (None if of_item else view), attempt
+
+
+def run_inline(engine: Engine, task: Task, item: Any) -> Outcome:
+    """Call a sync function on the loop's own thread; only when nothing else could run there."""
+    function = function_of(task)
+    call, view, attempt = prepared(engine, task, function, item, is_inline=True)
+    started = time.perf_counter()
+    inline.running = True
+    try:
+        returned = contextvars.copy_context().run(call)
+        outcome = Outcome(task, 0.0, returned, None, False, view)
+    except Paused:
+        outcome = Outcome(task, 0.0, paused=True)
+    except KeyboardInterrupt as error:
+        if engine.is_interrupted():
+            raise
+        outcome = Outcome(task, 0.0, error=error)
+    except BaseException as error:  # noqa: BLE001  # a node may raise anything; it becomes the task's failure
+        outcome = Outcome(task, 0.0, error=error)
+    finally:
+        inline.running = False
+    outcome.seconds = time.perf_counter() - started
+    outcome.paused = outcome.paused or (attempt is not None and attempt.asked)
+    return outcome
+
+
+async def run_beside(engine: Engine, task: Task, item: Any, delay: float) -> Outcome:
+    """Call a function as one of several things that go on: async ones on the loop, sync ones in a thread."""
+    if delay > 0:
+        await asyncio.sleep(delay)
+    function = function_of(task)
+    call, view, attempt = prepared(engine, task, function, item, is_inline=False)
+    started = time.perf_counter()
+    node = task.place.node
+    limit = None if node is None else node.options.timeout
+    outcome = Outcome(task, 0.0, view=view)
+    try:
+        async with asyncio.timeout(limit) as timer:
+            outcome.returned = await (call() if function.is_async else _threaded(call))
+    except TimeoutError as error:
+        outcome.error = error
+        if timer.expired():
+            outcome.error = NodeTimeoutError(f"took longer than its timeout of {limit:g} s")
+            outcome.error.__cause__ = error
+            if not function.is_async:
+                engine.tell_warning(task, "outlived its timeout; its thread goes on, and what it returns is discarded")
+    except Paused:
+        outcome.paused = True
+    except asyncio.CancelledError as error:
+        if engine.is_calling_off(task):
+            raise
+        outcome.error = error  # the node raised it itself, which is a failure like any other
+    except BaseException as error:  # noqa: BLE001  # a node may raise anything; it becomes the task's failure
+        outcome.error = error
+    outcome.seconds = time.perf_counter() - started
+    outcome.paused = outcome.paused or (attempt is not None and attempt.asked)
+    return outcome
+
+
+async def _threaded(call: Callable[[], Any]) -> Any:
+    worked, value = await in_thread(call)
+    if not worked:
+        raise value
+    return value

@@ -1,0 +1,306 @@
+"""What each kind of record says, written and read back. Replaying a journal is telling the machine its facts again.
+
+A record is enough to read the run without the code: task, node, what was written, where it went, when and how long.
+Values stand in it as the JSON that their codec made; nothing is encoded twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, cast
+
+from pydantic_core import from_json, to_json
+
+from flowagent.core.commits import Sent, datas_of
+from flowagent.core.facts import Failure, Question, Way
+from flowagent.core.machine import Machine
+from flowagent.core.nodes import ItemNode, MapNode
+from flowagent.core.position import loaded_write
+from flowagent.core.records import Record
+from flowagent.core.schema import Schema
+from flowagent.core.scope import Task
+from flowagent.core.writes import Writes
+from flowagent.errors import StoreError
+
+# -- writing -------------------------------------------------------------------------------------------------------
+
+
+def written(schema: Schema, writes: Writes) -> bytes:
+    """An update as JSON: `{field: [kind, [value, ...]]}`."""
+    if not writes:
+        return b"{}"
+    return b"{%b}" % b",".join(
+        b'%b:["%b",[%b]]' % (to_json(name), write.kind.encode(), b",".join(datas_of(schema, name, write)))
+        for name, write in writes.items()
+    )
+
+
+def gone(task: Task, ways: Sequence[Way]) -> bytes:
+    """Where a task went: names of nodes, or `[name, [item, ...]]` for `Send`s."""
+    places = task.scope.topology.places
+    return b"[%b]" % b",".join(
+        b"[%b,[%b]]" % (places[way.head].json, b",".join(item.data for item in way.items))
+        if way.items
+        else places[way.head].json
+        for way in ways
+    )
+
+
+def done(task: Task, writes: Writes, ways: Sequence[Way], at: float, seconds: float) -> bytes:
+    """A task is done; `at` is when, in seconds since 1970, `seconds` how long its last attempt took."""
+    return b'{"task":%b,"node":%b,"parents":[%b],"attempt":%d,"writes":%b,"to":%b,"at":%.3f,"s":%.6f}' % (
+        to_json(task.id),
+        task.place.json,
+        b",".join([to_json(parent.id) for parent in task.parents]),
+        task.attempt,
+        written(task.scope.topology.schema, writes),
+        gone(task, ways),
+        at,
+        seconds,
+    )
+
+
+def item(task: Task, data: bytes, at: float, seconds: float) -> bytes:
+    """An item of a map is done."""
+    return b'{"task":%b,"node":%b,"attempt":%d,"value":%b,"at":%.3f,"s":%.6f}' % (
+        to_json(task.id),
+        task.place.json,
+        task.attempt,
+        data,
+        at,
+        seconds,
+    )
+
+
+def opened(task: Task, fields: Mapping[str, bytes], at: float) -> bytes:
+    """A nested graph begins with this input."""
+    return b'{"task":%b,"node":%b,"input":%b,"at":%.3f}' % (to_json(task.id), task.place.json, fields_json(fields), at)
+
+
+def fields_json(fields: Mapping[str, bytes]) -> bytes:
+    """A JSON object of values that are JSON already."""
+    return b"{%b}" % b",".join(b"%b:%b" % (to_json(name), data) for name, data in fields.items())
+
+
+def failed(task: Task, failures: Sequence[Failure], *, final: bool, at: float, seconds: float) -> bytes:
+    """An attempt failed; `final` says that no further attempt of this call follows."""
+    return to_json(
+        {
+            "task": task.id,
+            "node": task.place.name,
+            "attempt": task.attempt,
+            "final": final,
+            "errors": [told(failure) for failure in failures],
+            "at": round(at, 3),
+            "s": round(seconds, 6),
+        }
+    )
+
+
+def told(failure: Failure) -> dict[str, Any]:
+    """A failure as plain data; the exception itself stays in its process."""
+    return {name: getattr(failure, name) for name in ("graph", "node", "task", "attempt", "kind", "message", "merge")}
+
+
+def asked(question: Question, at: float) -> bytes:
+    """A task asks something."""
+    return to_json({**asdict(question), "at": round(at, 3)})
+
+
+def answered(question: Question, data: bytes, at: float) -> bytes:
+    """A question was answered."""
+    return b'{"id":%b,"task":%b,"value":%b,"at":%.3f}' % (to_json(question.id), to_json(question.task), data, at)
+
+
+def resolved(task: Task, writes: Writes, at: float) -> bytes:
+    """Somebody settled a failed merge."""
+    return b'{"task":%b,"node":%b,"writes":%b,"at":%.3f}' % (
+        to_json(task.id),
+        task.place.json,
+        written(task.scope.topology.schema, writes),
+        at,
+    )
+
+
+def plain(at: float, **facts: Any) -> bytes:
+    """Any record whose facts are plain data."""
+    return to_json({**facts, "at": round(at, 3)})
+
+
+# -- reading -------------------------------------------------------------------------------------------------------
+
+
+def read(run_id: str, record: Record) -> dict[str, Any]:
+    """What a record says.
+
+    Raises:
+        StoreError: it is no JSON object.
+    """
+    try:
+        data = parsed(record.data)
+    except ValueError as error:
+        raise StoreError(f"record {record.seq} of run `{run_id}` is damaged: {error}") from error
+    if not isinstance(data, dict):
+        raise StoreError(f"record {record.seq} of run `{run_id}` is damaged: it is no object")
+    return cast("dict[str, Any]", data)
+
+
+def parsed(data: bytes) -> Any:
+    """JSON as plain data.
+
+    Raises:
+        ValueError: it is no JSON.
+    """
+    return from_json(data, cache_strings="keys")
+
+
+def replay(machine: Machine, run_id: str, records: Iterable[Record]) -> None:
+    """Tell the machine what the records say.
+
+    Raises:
+        StoreError: a record does not follow from those before it; the text names it.
+        StateError: stored values do not fit today's model.
+    """
+    for record in records:
+        data = read(run_id, record)
+        try:
+            _tell(machine, record, data)
+        except (KeyError, IndexError, TypeError, AttributeError, AssertionError) as error:
+            raise StoreError(
+                f"record {record.seq} of run `{run_id}` ({record.kind} {data.get('task', '')}) does not follow from the "
+                f"records before it: {type(error).__name__}: {error}"
+            ) from error
+
+
+def _tell(machine: Machine, record: Record, data: dict[str, Any]) -> None:
+    match record.kind:
+        case "started" | "ended" | "cancelled":
+            return
+        case "retried":
+            _retry(machine, data)
+        case "answered":
+            answer(machine, data["id"], data["value"])
+        case "asked":
+            fields = {name: data[name] for name in ("id", "task", "node", "name", "text", "schema", "purpose")}
+            machine.ask(_task(machine, data["task"]), Question(**fields))
+        case "resolved":
+            task = machine.tasks[data["task"]]
+            machine.resolve(task, _writes(task.scope.topology.schema, data["writes"]))
+        case "failed":
+            _fail(machine, data)
+        case _:
+            _tell_of_task(machine, record, data, _task(machine, data["task"]))
+
+
+def _tell_of_task(machine: Machine, record: Record, data: dict[str, Any], task: Task) -> None:
+    schema = task.scope.topology.schema
+    if task.status == "failed":
+        machine.retry(task)  # a record after a failure means that it was run again
+    match record.kind:
+        case "done":
+            task.attempt = data["attempt"]
+            machine.finish(task, _writes(schema, data["writes"]), _ways(task, data["to"]))
+        case "item":
+            codec = task.place.result_codec
+            assert codec is not None, "the node maps nothing any more"
+            value = to_json(data["value"])
+            machine.finish_item(task, codec.decode(value), value)
+        case "opened":
+            child = task.place.child
+            assert child is not None, "the node holds no graph any more"
+            machine.open(task, child.schema.load({name: to_json(value) for name, value in data["input"].items()}))
+        case "memo":
+            machine.memo(task, data["name"], data["data"])
+        case "attempted":
+            task.attempted = True
+        case _:
+            raise AssertionError(f"unknown kind {record.kind!r}")
+
+
+def answer(machine: Machine, question_id: str, value: Any) -> None:
+    """An answer arrives at the machine; what it means for a `once` node is decided here."""
+    question = machine.questions[question_id]
+    task = machine.answer(question_id, to_json(value).decode())
+    if question.purpose == "once" and value == "retry":
+        task.attempted = False
+        task.attempt += 1
+        task.answers = None
+
+
+def _fail(machine: Machine, data: dict[str, Any]) -> None:
+    failures = tuple(Failure(**error) for error in data["errors"])
+    if failures and failures[0].merge:
+        return  # told for readers; the merge itself is tried again
+    if data["task"] not in machine.tasks and not _holders(machine, data["task"]):
+        return  # it has been forgotten with its container
+    task = _task(machine, data["task"])
+    if task.status == "failed":
+        machine.retry(task)
+    task.attempt = data["attempt"]
+    if data["final"]:
+        machine.fail(task, failures)
+    else:
+        task.attempt += 1
+
+
+def _retry(machine: Machine, data: dict[str, Any]) -> None:
+    for name in data.get("inside", ()):
+        machine.go_on_inside(machine.tasks[name])
+    retry_fresh(machine, data.get("fresh", ()))
+
+
+def retry_fresh(machine: Machine, names: Iterable[str]) -> None:
+    """Some tasks are to be run again as if they had never begun."""
+    for name in names:
+        task = machine.tasks[name]
+        task.memos = task.answers = None
+        if task.status == "failed":
+            machine.retry(task)
+
+
+def _task(machine: Machine, name: str) -> Task:
+    """A task by id; the map that it is an item of is opened if need be, as that has no record of its own."""
+    task = machine.tasks.get(name)
+    if task is None:
+        for holder in _holders(machine, name):
+            machine.open_items(holder)
+        task = machine.tasks[name]
+    return task
+
+
+def _holders(machine: Machine, name: str) -> list[Task]:
+    return [
+        task
+        for task in machine.tasks.values()
+        if isinstance(task.place.node, (MapNode, ItemNode))
+        and task.items is None
+        and task.index is None
+        and not task.closing
+        and name.startswith(f"{task.id}[")
+    ]
+
+
+def _writes(schema: Schema, data: dict[str, Any]) -> Writes:
+    return {
+        name: loaded_write(schema, name, kind, [to_json(value).decode() for value in values])
+        for name, (kind, values) in data.items()
+    }
+
+
+def _ways(task: Task, to: Sequence[Any]) -> list[Way]:
+    topology = task.scope.topology
+    ways: list[Way] = []
+    for one in to:
+        name, items = (one, ()) if isinstance(one, str) else one
+        place = topology.places[topology.index[name]]
+        codec = place.item_codec
+        sent = [to_json(value) for value in items]
+        assert not sent or codec is not None, f"`{name}` takes no items any more"
+        ways.append(Way(place.index, tuple(Sent(codec.decode(data), data) for data in sent if codec is not None)))
+    return ways
+
+
+def as_json(fields: Mapping[str, Any]) -> dict[str, bytes]:
+    """Each value of a parsed object as JSON again, for the codec that knows its type."""
+    return {name: to_json(value) for name, value in fields.items()}

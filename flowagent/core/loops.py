@@ -1,0 +1,108 @@
+"""The one door between sync callers and the async engine: scripts, threads, and notebooks with a running loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import signal
+import threading
+from collections.abc import Callable, Coroutine
+from types import FrameType
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+own_loop: contextvars.ContextVar[bool] = contextvars.ContextVar("flowagent_own_loop", default=False)
+"""Whether the running loop is ours and runs nothing else, so that blocking it blocks nobody."""
+
+interrupted: contextvars.ContextVar[threading.Event | None] = contextvars.ContextVar(
+    "flowagent_interrupted", default=None
+)
+"""Set when Ctrl-C stopped the call, to tell that from a cancellation."""
+
+
+def run_blocking(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end from sync code.
+
+    In a thread without a running loop it gets a loop of its own; where a loop is running already (a notebook, a
+    server), it runs on a thread of ours, and this one waits.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C, after the coroutine has cleaned up.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return _on_own_loop(work)
+    context = contextvars.copy_context()
+    outcome: list[tuple[bool, Any]] = []
+
+    def body() -> None:
+        try:
+            outcome.append((True, context.run(_on_own_loop, work)))
+        except BaseException as error:  # noqa: BLE001  # raised again where it belongs
+            outcome.append((False, error))
+
+    thread = threading.Thread(target=body, name="flowagent-loop", daemon=True)
+    thread.start()
+    thread.join()
+    worked, value = outcome[0]
+    if not worked:
+        raise value
+    return value  # type: ignore[no-any-return]
+
+
+def _on_own_loop(work: Coroutine[Any, Any, T]) -> T:
+    context = contextvars.copy_context()
+    stop = threading.Event()
+    context.run(own_loop.set, True)
+    context.run(interrupted.set, stop)
+    with asyncio.Runner() as runner:
+        loop = runner.get_loop()
+        task = loop.create_task(work, context=context)
+        with _ctrl_c(lambda: (stop.set(), loop.call_soon_threadsafe(task.cancel))):
+            try:
+                # Not Runner.run: its handler for Ctrl-C cannot be told from somebody's cancel().
+                return loop.run_until_complete(task)
+            except asyncio.CancelledError:
+                if stop.is_set():
+                    raise KeyboardInterrupt from None
+                raise
+
+
+class _ctrl_c:  # noqa: N801  # reads as a statement
+    """Calls `on_signal` at the first Ctrl-C; the second is left to Python. Only the main thread has signals."""
+
+    def __init__(self, on_signal: Callable[[], object]) -> None:
+        self._on_signal = on_signal
+        self._active = (
+            threading.current_thread() is threading.main_thread()
+            and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        )
+
+    def __enter__(self) -> None:
+        if self._active:
+            signal.signal(signal.SIGINT, self._handle)
+
+    def __exit__(self, *exc: object) -> None:
+        if self._active:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        self._on_signal()
+        if inline.running:
+            # A sync node holds the loop: nothing would see the cancellation before it returns by itself.
+            raise KeyboardInterrupt
+
+
+class _Inline:
+    """Whether a sync node runs on the loop's own thread just now."""
+
+    __slots__ = ("running",)
+
+    def __init__(self) -> None:
+        self.running = False
+
+
+inline = _Inline()

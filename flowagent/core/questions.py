@@ -1,0 +1,126 @@
+"""What runs ask and what counts as an answer. Pure decisions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import ConfigDict, ValidationError
+
+from flowagent.core import calls
+from flowagent.core.facts import Question, Way
+from flowagent.core.fields import Codec, problems_of
+from flowagent.core.machine import Machine
+from flowagent.core.nodes import GateNode
+from flowagent.core.scope import Task
+from flowagent.core.writes import Writes
+from flowagent.errors import AnswerError, UnstorableError
+
+ONCE_ANSWERS = 'answer "retry" if it may be called again, "abort", or {"result": ...} with what it would have returned'
+
+
+def gate_question(task: Task, node: GateNode) -> Question:
+    """The question of a gate, with the state's fields filled in."""
+    state = task.scope.topology.schema.handed(task.values)
+    text = node.question.format_map({name: getattr(state, name) for name in task.values})
+    schema = Codec(node.schema, ConfigDict()).adapter.json_schema()
+    return Question(id=task.id, task=task.id, node=node.name, name="", text=text, schema=schema)
+
+
+def once_question(task: Task, what: str) -> Question:
+    """The question about a side effect whose outcome nobody knows."""
+    return Question(
+        id=f"{task.id}?once",
+        task=task.id,
+        node=task.place.name,
+        name="once",
+        text=f"`{task.place.name}` must not be called twice, and a call of it {what}: {ONCE_ANSWERS}",
+        purpose="once",
+    )
+
+
+def once_update(task: Task, known: str, key: str) -> tuple[Writes | None, Sequence[Way]]:
+    """What the answer about a `once` call means: an update, or None for "abort"."""
+    answer = json.loads(known)
+    if answer == "abort":
+        return None, ()
+    if task.place.is_router:
+        return {}, calls.router_result(task, answer["result"])
+    if task.place.chooses:
+        raise AnswerError(f"`{task.place.name}` chooses its target, so its result cannot be given; answer retry or abort")
+    return calls.node_result(task, answer["result"], key, None)
+
+
+def accepted(machine: Machine, answers: Mapping[str, Any]) -> dict[str, bytes]:
+    """The answers by question id, as JSON, if every one of them fits an open question.
+
+    Args:
+        machine: the run's position.
+        answers: by question id, or by the name of a gate while it has one open question.
+
+    Raises:
+        AnswerError: a question that is not open, or an answer that does not fit; nothing has been changed.
+    """
+    found: dict[str, bytes] = {}
+    problems: list[str] = []
+    for name, answer in answers.items():
+        try:
+            question = _question(machine, name)
+            found[question.id] = _fitting(machine, question, answer)
+        except AnswerError as error:
+            problems.append(str(error))
+    if problems:
+        raise AnswerError("; ".join(problems))
+    return found
+
+
+def _question(machine: Machine, name: str) -> Question:
+    if name in machine.questions:
+        return machine.questions[name]
+    of_node = [question for question in machine.questions.values() if question.node == name]
+    if len(of_node) == 1:
+        return of_node[0]
+    if of_node:
+        ids = ", ".join(f"`{question.id}`" for question in of_node)
+        raise AnswerError(f"`{name}` has {len(of_node)} open questions; answer by id: {ids}")
+    known = ", ".join(f"`{question_id}`" for question_id in machine.questions) or "none"
+    raise AnswerError(f"there is no open question `{name}`; open are: {known}")
+
+
+def _fitting(machine: Machine, question: Question, answer: Any) -> bytes:
+    if question.purpose == "once":
+        return _fitting_once(question, answer)
+    task = machine.tasks[question.task]
+    node = task.place.node
+    if isinstance(node, GateNode):
+        codec = Codec(node.schema, ConfigDict())
+        try:
+            return codec.through(codec.validate(answer))[1]
+        except ValidationError as error:
+            raise AnswerError(f"the answer to `{question.id}` does not fit: {problems_of(error)}") from error
+        except UnstorableError as error:
+            raise AnswerError(f"the answer to `{question.id}` {error}") from error
+    return _by_json_schema(question, answer)
+
+
+def _fitting_once(question: Question, answer: Any) -> bytes:
+    if answer not in ("retry", "abort") and not (isinstance(answer, dict) and set(answer) == {"result"}):  # pyright: ignore[reportUnknownArgumentType]
+        raise AnswerError(f"the answer to `{question.id}` does not fit: {ONCE_ANSWERS}")
+    return Codec(Any, ConfigDict()).encode(answer)
+
+
+def _by_json_schema(question: Question, answer: Any) -> bytes:
+    """What a node asked is checked by the JSON schema that it was asked with; the type is the node's own."""
+    from jsonschema import Draft202012Validator  # noqa: PLC0415  # only answers to nodes need it (P14)
+    from jsonschema.exceptions import best_match  # noqa: PLC0415  # likewise
+
+    codec = Codec(Any, ConfigDict())
+    try:
+        data = codec.through(answer)[1]
+    except UnstorableError as error:
+        raise AnswerError(f"the answer to `{question.id}` {error}") from error
+    found = best_match(Draft202012Validator(question.schema).iter_errors(json.loads(data)))
+    if found is not None:
+        raise AnswerError(f"the answer to `{question.id}` does not fit: {found.message}")
+    return data
