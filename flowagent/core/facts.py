@@ -7,9 +7,9 @@ from typing import Any, Literal, NamedTuple
 
 from flowagent.core.commits import Sent
 
-TaskStatus = Literal["ready", "queued", "running", "inside", "failed", "asking"]
+TaskStatus = Literal["ready", "queued", "running", "inside", "failed", "asking", "over"]
 """Where a task stands: `inside` means that the tasks of its map or nested graph are what is being run; `queued`
-that it is an item that waits for its turn (`at_most`)."""
+that it is an item that waits for its turn (`at_most`); `over` that it is done, handed over or dropped."""
 
 
 class Way(NamedTuple):

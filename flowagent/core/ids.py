@@ -43,3 +43,24 @@ def task_id(prefix: str, name: str, number: str) -> str:
 def item_id(task: str, index: int) -> str:
     """The id of one item of a mapped task."""
     return f"{task}[{index}]"
+
+
+def path_of(task: str) -> tuple[str, ...]:
+    """The names of the nodes that an id leads through, outermost first; the last is the task's own.
+
+    >>> path_of("research@1[2]/search@2~(read@1/a)")
+    ('research', 'search')
+    """
+    segments: list[str] = [""]
+    depth = 0
+    for character in task:
+        depth += (character == "(") - (character == ")")
+        if character == "/" and not depth:
+            segments.append("")
+        else:
+            segments[-1] += character
+    return tuple(_decoded(re.split(r"[@\[~]", segment, maxsplit=1)[0]) for segment in segments)
+
+
+def _decoded(code: str) -> str:
+    return re.sub(r"%([0-9A-F]{2})", lambda match: chr(int(match[1], 16)), code)

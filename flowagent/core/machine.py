@@ -144,6 +144,7 @@ class Machine:
         """A task that stands failed is run again. A failed merge is not a run; see `resolve`."""
         if task.failures and task.failures[0].merge:
             return
+        self._unstick_around(task)
         self.failing.pop(task.id, None)
         task.failures = ()
         task.attempt += 1
@@ -175,6 +176,7 @@ class Machine:
             arrow.children.append(commit)
         onward = Arrow(commit, task.place.index)
         commit.arrows.append(onward)
+        self._unstick_around(task)
         self.failing.pop(task.id)
         task.failures = ()
         if task.place.index == _END:
@@ -285,6 +287,7 @@ class Machine:
             arrow.children.append(commit)
         seal(schema, commit, task.since_top, keep=scope.owner is not None)
         del self.tasks[task.id]
+        task.status = "over"  # a replay finishes tasks out of turn: `ready` has to let go of it
         self._send_on(scope, commit, ways, task, caught)
         if self.failing and scope.owner is not None:
             self._look_whether_stuck(scope.owner)
@@ -437,6 +440,7 @@ class Machine:
         container.results[index] = outcome
         del container.items[index]
         del self.tasks[task.id]
+        task.status = "over"
         self.failing.pop(task.id, None)
         self._release_queued(container)
         if not container.items:
@@ -518,7 +522,7 @@ class Machine:
             del self.tasks[inner.id]
             self.failing.pop(inner.id, None)
             self._unstick(inner)
-            inner.status = "failed"  # so that `ready` lets go of it
+            inner.status = "over"
             for question in [one for one in self.questions.values() if one.task == inner.id]:
                 del self.questions[question.id]
         task.items = task.child = task.queued = None
@@ -530,6 +534,11 @@ class Machine:
     def _unstick(self, task: Task) -> None:
         if task in self.stuck:
             self.stuck.remove(task)
+
+    def _unstick_around(self, task: Task) -> None:
+        """A task that stood failed goes on, so the containers around it are no longer stuck."""
+        for holder in _upwards(_holder(task)):
+            self._unstick(holder)
 
     def _look_whether_stuck(self, holder: Task | None) -> None:
         """A container that catches failures fails once, when all else inside has gone as far as it can."""

@@ -232,7 +232,7 @@ class Database:
     def _let_go(self) -> None:
         connection, self._connection, self._cursor, self._file = self._connection, None, None, None
         if connection is not None:
-            connection.close(True)
+            sqlite_file.close(connection)
 
     def bring_up_to_date(self) -> None:
         """Open the file for writing, which brings it to our format.

@@ -7,6 +7,7 @@ Nothing is written to a file before it is known to be ours or empty.
 # (apsw's stubs name `collections.abc.Buffer`, which Python 3.11 does not have.)
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import sys
@@ -81,7 +82,7 @@ def open_writer(place: Place, *, make: bool) -> apsw.Connection:
             _set_up(connection, place, empty=empty)
             sqlite_schema.migrate(connection)
         except BaseException:
-            connection.close(True)
+            close(connection)
             raise
     return connection
 
@@ -96,21 +97,26 @@ def open_reader(place: Place) -> apsw.Connection | None:
     if not place.path.exists():
         return None
     _check_file(place, writing=False)
-    if _has_nothing(place):
+    if _is_empty(place):
         return None
     with telling(place):
-        connection = _connect_reading(place)
+        # Not SQLITE_OPEN_READONLY: the last such connection to close could not remove the log, and would leave it.
+        connection = apsw.Connection(str(place.path), flags=apsw.SQLITE_OPEN_READWRITE, vfs=place.vfs)
         try:
-            if _inspect(connection, place):
-                connection.close(True)
-                return None
             _configure(connection, place)
+            connection.pragma("query_only", "ON")
             # Only the one connection that writes may also checkpoint.
             connection.wal_autocheckpoint(0)
         except BaseException:
-            connection.close(True)
+            close(connection)
             raise
     return connection
+
+
+def close(connection: apsw.Connection) -> None:
+    """Close a connection whatever the disk says: what was committed is safe, and the rest is not to be kept."""
+    with contextlib.suppress(apsw.Error):
+        connection.close(True)
 
 
 class telling:  # noqa: N801 - reads as a word in `with telling(place):`
@@ -265,17 +271,13 @@ def _is_empty(place: Place) -> bool:
     if _has_nothing(place):
         return True
     with telling(place):
-        connection = _connect_reading(place)
+        # Read-only in earnest, so that nothing is mended in a file that is not ours.
+        connection = apsw.Connection(str(place.path), flags=apsw.SQLITE_OPEN_READONLY, vfs=place.vfs)
         try:
+            connection.set_busy_timeout(int(place.busy_timeout * 1000))
             return _inspect(connection, place)
         finally:
-            connection.close(True)
-
-
-def _connect_reading(place: Place) -> apsw.Connection:
-    connection = apsw.Connection(str(place.path), flags=apsw.SQLITE_OPEN_READONLY, vfs=place.vfs)
-    connection.set_busy_timeout(int(place.busy_timeout * 1000))
-    return connection
+            close(connection)
 
 
 def _inspect(connection: apsw.Connection, place: Place) -> bool:

@@ -187,9 +187,7 @@ def _lineage(cursor: apsw.Cursor, row: Row, after: int) -> list[tuple[Row, int]]
     return parts
 
 
-def _checked(
-    cursor: apsw.Cursor, store: str, row: Row, first: int, until: int, upto: int | None
-) -> list[Record]:
+def _checked(cursor: apsw.Cursor, store: str, row: Row, first: int, until: int, upto: int | None) -> list[Record]:
     crc = crc32(row.run_id.encode())
     base = row.key * NUMBERS
     expected = first

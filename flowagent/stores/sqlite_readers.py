@@ -86,7 +86,7 @@ class Readers:
                 if good and self._closings == closings:
                     self._idle.append((mark, connection))
                 else:
-                    connection.close(True)
+                    sqlite_file.close(connection)
 
     def _take_idle(self, mark: object) -> apsw.Connection | None:
         while True:
@@ -96,7 +96,7 @@ class Readers:
                 return None
             if opened == mark:
                 return connection
-            connection.close(True)
+            sqlite_file.close(connection)
 
     def _open(self) -> apsw.Connection | None:
         connection = sqlite_file.open_reader(self._place)

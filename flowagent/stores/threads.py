@@ -61,14 +61,15 @@ class Job(ABC, Generic[T]):
         return self._future
 
     def deliver(self) -> None:
-        """Give the outcome to the future; on its own loop."""
-        future = self._future
+        """Give the outcome to the future, on its own loop, and keep nothing of it: the thread may look back at us."""
+        future, value, error = self._future, self._value, self.error
+        self._value, self.error = None, None
         if future is None or future.done():
             return
-        if self.error is not None:
-            future.set_exception(self.error)
+        if error is not None:
+            future.set_exception(error)
         else:
-            future.set_result(cast("T", self._value))
+            future.set_result(cast("T", value))
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:

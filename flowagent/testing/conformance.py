@@ -91,11 +91,15 @@ async def any_bytes_are_kept(store: Store) -> None:
 
 @_check
 async def reading_starts_after_a_number(store: Store) -> None:
-    """`read(after=n)` gives the records above n, and none when there are none."""
+    """`read(after=n, upto=m)` gives the records above n and not above m, and none when there are none."""
     await store.create("r", "g", _records(0, 5))
     _same(await store.read("r", after=2), _records(3, 2), "the records after 2")
     _same(await store.read("r", after=4), [], "the records after the last")
     _same(await store.read("r", after=99), [], "the records after more than there are")
+    _same(await store.read("r", upto=0), _records(0, 1), "the first record")
+    _same(await store.read("r", after=1, upto=3), _records(2, 2), "the records 2 and 3")
+    _same(await store.read("r", after=3, upto=99), _records(4, 1), "the records up to more than there are")
+    _same(await store.read("r", after=3, upto=3), [], "the records of an empty span")
 
 
 @_check
@@ -348,6 +352,8 @@ async def a_fork_shares_its_first_records(store: Store) -> None:
     _same(await store.read("c"), [*trunk[:3], *_records(3, 3, "c")], "the child's records")
     _same(await store.read("c", after=1), [trunk[2], *_records(3, 3, "c")], "the child's records after 1")
     _same(await store.read("c", after=3), _records(4, 2, "c"), "the child's records after 3")
+    _same(await store.read("c", upto=1), trunk[:2], "the child's records up to 1")
+    _same(await store.read("c", after=1, upto=4), [trunk[2], *_records(3, 2, "c")], "the child's records 2 to 4")
     _same(await store.read("gc"), [*trunk[:2], *_records(2, 1, "gc")], "the grandchild's records")
     _same(await store.read("p"), _records(0, 6, "p"), "the parent's records")
     info = await store.info("c")

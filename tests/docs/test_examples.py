@@ -266,7 +266,7 @@ def test_documents_writes_an_index_and_lists_what_it_could_not_read(tmp_path: Pa
         [
             "# Index",
             "",
-            "2 files, 14 lines, 22 words, 2 headings, 2 definitions",
+            "2 files, 14 lines, 19 words, 2 headings, 2 definitions",
             "",
             "## Longest",
             "",

@@ -82,8 +82,7 @@ async def test_a_damaged_row_is_named(tmp_path: Path, statements: list[str], seq
     for run_id in ("r", "fork"):
         with pytest.raises(StoreError, match=rf"record {seq} of run `r` in SQLite store .* {what}"):
             await store.read(run_id)
-    if seq < 5:
-        assert await store.read("r", after=seq) == RECORDS[seq + 1 :] or what == "is damaged"
+    assert await store.read("other", after=2) == RECORDS[3:]
     await store.close()
 
 
