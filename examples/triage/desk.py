@@ -20,7 +20,7 @@ from examples.triage.model import Message
 from examples.triage.parsing import parse
 from flowagent import Context
 
-HERE: Final = Path(__file__).parent
+HERE: Final = Path(__file__).resolve().parent
 
 
 @dataclass(frozen=True, kw_only=True)

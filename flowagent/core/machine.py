@@ -174,6 +174,7 @@ class Machine:
         commit.dominator, commit.depth, commit.writes = top, top.depth + 1, writes
         for arrow in task.arrows:
             arrow.children.append(commit)
+        seal(scope.topology.schema, commit, since, keep=scope.owner is not None)
         onward = Arrow(commit, task.place.index)
         commit.arrows.append(onward)
         self._unstick_around(task)

@@ -7,6 +7,7 @@ and `compose(d1, d2)` gives one delta that does what both do in turn (or `NotImp
 from __future__ import annotations
 
 import hashlib
+import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, get_args, get_origin
@@ -14,6 +15,7 @@ from typing import Any, Generic, TypeVar, get_args, get_origin
 from pydantic import BaseModel
 
 from flowagent.core.frozen import FrozenDict, FrozenList, FrozenSet, same
+from flowagent.core.signatures import hints_of
 
 T = TypeVar("T")
 
@@ -83,8 +85,11 @@ def reducer(fn: Callable[[Any, Any], Any], diff: Callable[[Any, Any], Any] | Non
 
 def _second(fn: Callable[..., Any], otherwise: Any) -> Any:
     """The annotation of a function's second parameter, or something else where there is none."""
-    hints = [hint for name, hint in getattr(fn, "__annotations__", {}).items() if name != "return"]
-    return hints[1] if len(hints) == 2 and not isinstance(hints[1], str) else otherwise
+    try:
+        names = list(inspect.signature(fn).parameters)
+    except (TypeError, ValueError):  # a builtin may not tell its parameters
+        return otherwise
+    return hints_of(fn).get(names[1], otherwise) if len(names) > 1 else otherwise
 
 
 def element_type(field_type: Any) -> Any:

@@ -135,54 +135,45 @@ def _merged_field(
 ) -> Write:
     if len(sources) == 1:
         return sources[0].writes[name]
-    replaces = [source for source in sources if source.writes[name].kind == "replace"]
-    if replaces:
-        return _after_replace(name, reducer, sources, _unsuperseded(replaces, descends), descends)
-    sets = [source for source in sources if source.writes[name].kind == "set"]
-    if not sets:
+    wholes = _unsuperseded([source for source in sources if source.writes[name].kind != "delta"], descends)
+    if not wholes:
         return _all_deltas(reducer, [source.writes[name] for source in sources])
-    return _after_sets(name, reducer, sources, sets, descends, data_of)
+    replaces = [source for source in wholes if source.writes[name].kind == "replace"]
+    if len(replaces) > 1:
+        raise conflict(name, [winner.id for winner in replaces], "each replaced it whole")
+    deltas = [source for source in sources if source.writes[name].kind == "delta"]
+    if replaces:
+        later = [source.writes[name] for source in deltas if descends(source, replaces[0])]
+        return _after_whole(reducer, replaces[0].writes[name], later)
+    return _after_sets(name, reducer, (sources, wholes, deltas), descends, data_of)
 
 
 def _unsuperseded(sources: list[Source], descends: Callable[[Source, Source], bool]) -> list[Source]:
     return [one for one in sources if not any(other is not one and descends(other, one) for other in sources)]
 
 
-def _after_replace(
-    name: str,
-    reducer: Reducer | None,
-    sources: list[Source],
-    winners: list[Source],
-    descends: Callable[[Source, Source], bool],
-) -> Write:
-    if len(winners) > 1:
-        raise conflict(name, [winner.id for winner in winners], "each replaced it whole")
-    winner = winners[0]
-    later = [source.writes[name] for source in sources if source is not winner and descends(source, winner)]
-    value = winner.writes[name].values[0]
-    for write in later:
-        value = folded(reducer, value, write)
-    return Write("replace", [value], winner.writes[name].datas if not later else [])
+def _after_whole(reducer: Reducer | None, whole: Write, later: list[Write]) -> Write:
+    return Write(whole.kind, [_fold_all(reducer, whole.values[0], later)], []) if later else whole
 
 
 def _after_sets(
     name: str,
     reducer: Reducer | None,
-    sources: list[Source],
-    sets: list[Source],
+    written: tuple[list[Source], list[Source], list[Source]],
     descends: Callable[[Source, Source], bool],
     data_of: Callable[[str, Write], list[bytes]],
 ) -> Write:
-    winners = _unsuperseded(sets, descends)
-    different = {tuple(data_of(name, winner.writes[name])) for winner in winners}
-    if len(different) > 1:
-        if reducer is None:
-            raise conflict(name, [winner.id for winner in winners], "each set it to another value")
-        # A reducer that was added to the code after these were stored: what was set is offered to it as deltas.
-        return _all_deltas(reducer, [Write("delta", *winner.writes[name][1:]) for winner in winners])
-    write = winners[0].writes[name]
-    later = [s.writes[name] for s in sources if s.writes[name].kind == "delta" and descends(s, winners[0])]
-    return write if not later else Write("set", [_fold_all(reducer, write.values[0], later)], [])
+    sources, sets, deltas = written
+    different = {tuple(data_of(name, one.writes[name])) for one in sets}
+    later = [delta for delta in deltas if any(descends(delta, one) for one in sets)]
+    beside = [delta for delta in deltas if delta not in later and not any(descends(one, delta) for one in sets)]
+    if len(different) == 1 and not beside:
+        return _after_whole(reducer, sets[0].writes[name], [delta.writes[name] for delta in later])
+    if reducer is None:
+        raise conflict(name, [one.id for one in [*sets, *beside]], "each set it to another value")
+    # A reducer that was added to the code after these were stored: what was set is offered to it as deltas.
+    offered = [source for source in sources if source in sets or source in later or source in beside]
+    return _all_deltas(reducer, [Write("delta", *one.writes[name][1:]) for one in offered])
 
 
 def _fold_all(reducer: Reducer | None, value: Any, writes: Sequence[Write]) -> Any:

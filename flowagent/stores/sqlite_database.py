@@ -268,8 +268,12 @@ class Database:
     def let_go(self, lease: HeldLease) -> None:
         """Forget a lease that was released, and let it fit no run any more."""
         if self.lease_of(lease.grip.key) is lease:
-            del self._held[lease.grip.key]
+            self.forget(lease.grip.key)
         lease.grip = lease.grip._replace(key=sqlite_runs.NO_RUN)
+
+    def forget(self, key: int) -> None:
+        """Hold a run no more."""
+        self._held.pop(key, None)
 
     def is_held(self, row: sqlite_runs.Row) -> bool:
         """Whether somebody holds a run: here, a lease that is still referred to; elsewhere, a process."""
@@ -279,9 +283,16 @@ class Database:
 
     def beat(self) -> float | None:
         """Keep the leases alive, give back those that nobody refers to, and pass on requests to cancel."""
+        if not self.place.path.exists():
+            self.dropped.clear()  # They went with the file; those who hold a lease are told when they use it.
         if not self._held and not self.dropped:
             self._tidy()
             return None
+        if self.place.path.exists():
+            self._renew()
+        return self.ttl / 3
+
+    def _renew(self) -> None:
         beat = Beat(self)
         self.commit([beat])
         if beat.error is not None:
@@ -291,7 +302,6 @@ class Database:
             lease = self.lease_of(key)
             if lease is not None:
                 lease.ask_to_cancel()
-        return self.ttl / 3
 
     def _tidy(self) -> None:
         """Nothing is going on: move what is in the log into the file, unless somebody else is at it."""

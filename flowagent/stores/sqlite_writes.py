@@ -26,10 +26,18 @@ class _Hold(Write[HeldLease]):
     def __init__(self, database: Database, *, blocking: bool) -> None:
         super().__init__(database)
         self._blocking = blocking
+        self._grip: Grip | None = None
 
     def hold(self, grip: Grip, next_seq: int) -> HeldLease:
-        # Before the commit: a claim in the same transaction must find it held. If that fails, the lease is dropped.
+        # Before the commit: a claim in the same transaction must find it held.
+        self._grip = grip
         return self.database.hold(grip, next_seq, blocking=self._blocking)
+
+    def doubted(self) -> Write[None] | None:
+        if self._grip is None:
+            return None
+        self.database.forget(self._grip.key)
+        return GiveBack(self.database, self._grip)
 
 
 class Create(_Hold):
@@ -121,6 +129,17 @@ class Undo(Write[None]):
 
     def landed(self) -> None:
         self._lease.unsure = False
+
+
+class GiveBack(Write[None]):
+    """Let go of a run that may have been taken hold of by a write whose commit failed."""
+
+    def __init__(self, database: Database, grip: Grip) -> None:
+        super().__init__(database)
+        self._grip = grip
+
+    def work(self, cursor: apsw.Cursor) -> None:
+        sqlite_runs.release(cursor, self._grip.key, self._grip.epoch, 0)
 
 
 class Release(Write[None]):
