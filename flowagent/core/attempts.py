@@ -15,7 +15,7 @@ from flowagent.core.context import Context, Paused
 from flowagent.core.facts import Question
 from flowagent.core.fields import Codec
 from flowagent.core.loops import inline
-from flowagent.core.nodes import Function, FunctionNode, ItemNode, MapNode, RouterNode
+from flowagent.core.nodes import Function
 from flowagent.core.scope import Task
 from flowagent.core.threads import in_thread
 from flowagent.errors import FlowAgentError
@@ -130,28 +130,22 @@ class Attempt:
 
 def function_of(task: Task) -> Function:
     """The user's function behind a task."""
-    node = task.place.node
-    match node:
-        case FunctionNode(function=function) | RouterNode(function=function) | ItemNode(function=function):
-            return function
-        case MapNode(body=Function() as body):
-            return body
-        case _:
-            raise AssertionError(f"`{task.id}` has no function; this is a bug in flowagent")
+    function = task.place.function
+    assert function is not None, f"`{task.id}` has no function; this is a bug in flowagent"
+    return function
 
 
 def prepared(
     engine: Engine, task: Task, function: Function, item: Any, *, is_inline: bool
-) -> tuple[Callable[[], Any], BaseModel | None, Attempt | None]:
-    """The call to make, what it is handed, and its port if it takes a context."""
+) -> tuple[tuple[Any, ...], BaseModel | None, Attempt | None]:
+    """What to call the function with, the state that it is handed, and its port if it takes a context."""
     of_item = task.index is not None
     view: BaseModel | None = None
     if not of_item or function.takes_context:
-        view = task.scope.topology.schema.handed(task.values)
+        view = task.scope.handed(task.values)
     first = item if of_item else view
-    call = function.call
     if not function.takes_context:
-        return (lambda: call(first)), (None if of_item else view), None
+        return (first,), (None if of_item else view), None
     attempt = Attempt(engine, task, is_inline=is_inline, in_thread=not function.is_async)
     context: Context[Any, Any] = Context(
         attempt,
@@ -162,17 +156,17 @@ def prepared(
         attempt=task.attempt,
         error=task.caught,
     )
-    return (lambda: call(first, context)), (None if of_item else view), attempt
+    return (first, context), (None if of_item else view), attempt
 
 
 def run_inline(engine: Engine, task: Task, item: Any) -> Outcome:
     """Call a sync function on the loop's own thread; only when nothing else could run there."""
     function = function_of(task)
-    call, view, attempt = prepared(engine, task, function, item, is_inline=True)
+    arguments, view, attempt = prepared(engine, task, function, item, is_inline=True)
     started = time.perf_counter()
     inline.running = True
     try:
-        returned = contextvars.copy_context().run(call)
+        returned = contextvars.copy_context().run(function.call, *arguments)
         outcome = Outcome(task, 0.0, returned, None, False, view)
     except Paused:
         outcome = Outcome(task, 0.0, paused=True)
@@ -194,14 +188,14 @@ async def run_beside(engine: Engine, task: Task, item: Any, delay: float) -> Out
     if delay > 0:
         await asyncio.sleep(delay)
     function = function_of(task)
-    call, view, attempt = prepared(engine, task, function, item, is_inline=False)
+    arguments, view, attempt = prepared(engine, task, function, item, is_inline=False)
     started = time.perf_counter()
     node = task.place.node
     limit = None if node is None else node.options.timeout
     outcome = Outcome(task, 0.0, view=view)
     try:
         async with asyncio.timeout(limit) as timer:
-            outcome.returned = await (call() if function.is_async else _threaded(call))
+            outcome.returned = await (function.call if function.is_async else _threaded(function.call))(*arguments)
     except TimeoutError as error:
         outcome.error = error
         if timer.expired():
@@ -222,8 +216,13 @@ async def run_beside(engine: Engine, task: Task, item: Any, delay: float) -> Out
     return outcome
 
 
-async def _threaded(call: Callable[[], Any]) -> Any:
-    worked, value = await in_thread(call)
-    if not worked:
-        raise value
-    return value
+def _threaded(call: Callable[..., Any]) -> Callable[..., Coroutine[Any, Any, Any]]:
+    """A sync function as an async one, which runs in a thread."""
+
+    async def threaded(*arguments: Any) -> Any:
+        worked, value = await in_thread(lambda: call(*arguments))
+        if not worked:
+            raise value
+        return value
+
+    return threaded

@@ -41,13 +41,15 @@ def node_result(task: Task, returned: object, key: str, view: BaseModel | None) 
     return schema.update(task.values, returned, key=key, view=view), place.ways
 
 
-def router_result(task: Task, returned: object) -> list[Way]:
+def router_result(task: Task, returned: object) -> Sequence[Way]:
     """The ways that a router chose, one for each target, in declared order.
 
     Raises:
         RoutingError: a target that is not declared, or nothing at all.
         UnstorableError: an item that would not come back from a store as it is.
     """
+    if type(returned) is str and (known := task.place.choices.get(returned)) is not None:
+        return known
     node = task.place.node
     assert isinstance(node, RouterNode), "only routers route; this is a bug in flowagent"
     chosen = _choices(returned)

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import to_json
 
 from flowagent.core import calls, journal
-from flowagent.core.attempts import Outcome, function_of, run_beside, run_inline
+from flowagent.core.attempts import Outcome, run_beside, run_inline
 from flowagent.core.events import Asked, Emitted, Event, RunEnded, RunStarted, TaskDone, TaskFailed, TaskStarted, Warned
 from flowagent.core.facts import Failure, Question, Way
 from flowagent.core.fields import Codec
 from flowagent.core.machine import Machine, mapped_items
-from flowagent.core.nodes import GateNode, ItemNode, MapNode
+from flowagent.core.nodes import GateNode, MapNode
 from flowagent.core.policies import Durability, Limits
 from flowagent.core.position import export
 from flowagent.core.questions import gate_question, once_question, once_update
@@ -93,6 +93,7 @@ class Engine:
         self._wake: asyncio.Future[None] | None = None
         self._cancel_asked = False
         self._stopped: Status | None = None
+        self._most_steps = float("inf") if limits.steps is None else limits.steps
         self._deadline = None if limits.seconds is None else time.monotonic() + limits.seconds
 
     # -- the loop --------------------------------------------------------------------------------------------------
@@ -121,8 +122,9 @@ class Engine:
     async def _go_on(self) -> Status:
         while True:
             before = self._next
-            self._note_unmerged()
-            self._decide_stuck()
+            if self.machine.failing:
+                self._note_unmerged()
+                self._decide_stuck()
             await self.flush()
             if self._stopped is None:
                 await self._start_what_may()
@@ -138,42 +140,33 @@ class Engine:
             if self._cancel_asked or self._at_limit(task):
                 return
             machine.take(task)
+            place = task.place
             if task.closing:
                 self._close(task)
-            elif task.index is None and isinstance(task.place.node, (MapNode, ItemNode)):
+            elif place.has_items and task.index is None:
                 machine.open_items(task)
-            elif task.place.child is not None:
-                self._open(task)
-            elif isinstance(task.place.node, GateNode):
-                self._pass_gate(task)
-            elif self._may_run_inline(task):
-                if await self._run_inline(task):
+            elif place.runs_inline and self._own_loop and not self._flights and not machine.ready:
+                # Nothing could run beside it and nothing must stop it, so it costs no task, no thread and no lock.
+                self._run_inline(task)
+                if not self._asks_router_next():
                     return
+            elif place.child is not None:
+                self._open(task)
+            elif isinstance(place.node, GateNode):
+                self._pass_gate(task)
             else:
                 await self._launch(task)
 
-    def _may_run_inline(self, task: Task) -> bool:
-        """Sync nodes run on the loop's thread when nothing could run beside them and nothing must stop them."""
-        node = task.place.node
-        return (
-            self._own_loop
-            and not self._flights
-            and not self.machine.ready
-            and node is not None
-            and node.options.timeout is None
-            and not function_of(task).is_async
-        )
+    def _asks_router_next(self) -> bool:
+        """Whether a router follows: it is asked at once, and its answer stored in the same transaction."""
+        following = self.machine.next_ready()
+        return following is not None and following.place.is_router
 
-    async def _run_inline(self, task: Task) -> bool:
-        """Run one task here and now; False if its records may wait for those of the router that follows."""
-        if task.place.node is not None and task.place.node.options.once and not await self._begin_once(task):
-            return True
+    def _run_inline(self, task: Task) -> None:
+        """Run one task here and now."""
         if self._listener is not None:
             self._tell_of(TaskStarted, task)
-        self._settle(run_inline(self, task, self._item_of(task)))
-        # A router is asked at once and its answer stored in the same transaction as its node's record.
-        following = self.machine.next_ready()
-        return following is None or not following.place.is_router or following.closing
+        self._settle(run_inline(self, task, None if task.index is None else self._item_of(task)))
 
     async def _launch(self, task: Task, delay: float = 0.0) -> None:
         if task.place.node is not None and task.place.node.options.once and not await self._begin_once(task):
@@ -260,6 +253,8 @@ class Engine:
     # -- where it stands -------------------------------------------------------------------------------------------
 
     def _at_limit(self, task: Task) -> bool:
+        if self.machine.steps < self._most_steps and self._deadline is None:
+            return False
         steps = self.limits.steps
         if steps is not None and not task.closing and self.machine.would_count(task) and self.machine.steps >= steps:
             around = cycle_around(task.scope.topology, task.place.name)
@@ -300,7 +295,7 @@ class Engine:
             self._settle_failure(task, error, outcome.seconds)
 
     def _settle_return(self, task: Task, outcome: Outcome) -> None:
-        if task.index is not None and isinstance(task.place.node, MapNode):
+        if task.index is not None and task.place.result_codec is not None:
             value, data = calls.item_result(task, outcome.returned)
             self.note("item", journal.item(task, data, self.clock(), outcome.seconds))
             self.machine.finish_item(task, value, data)
@@ -388,7 +383,8 @@ class Engine:
         child = task.place.child
         assert child is not None, "only graphs are opened; this is a bug in flowagent"
         try:
-            values, data = child.schema.start(calls.child_input(task, self._item_of(task)))
+            given = calls.child_input(task, self._item_of(task))
+            values, data = child.schema.start(given, key=f"{self.run_id}/{task.id}/")
         except Exception as error:  # noqa: BLE001  # input= may be a user's function
             self._settle_failure(task, error, 0.0)
             return

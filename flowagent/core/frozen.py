@@ -108,6 +108,8 @@ def freeze(value: Any) -> Any:
         return FrozenSet(value)
     if kind is tuple:
         return tuple([freeze(item) for item in value])
+    if isinstance(value, tuple) and hasattr(kind, "_make"):
+        return kind._make([freeze(item) for item in value])  # a NamedTuple
     if isinstance(value, BaseModel):
         for name, item in value.__dict__.items():
             value.__dict__[name] = freeze(item)
@@ -131,6 +133,8 @@ def same(a: Any, b: Any) -> bool:
         return len(a) == len(b) and all(map(same, a, b))
     if kind is dict:
         return len(a) == len(b) and all(key in b and same(item, b[key]) for key, item in a.items())
+    if kind is set or kind is frozenset:
+        return len(a) == len(b) and {(type(item), item) for item in a} == {(type(item), item) for item in b}
     if isinstance(a, BaseModel):
         return (
             same(a.__dict__, b.__dict__)

@@ -277,14 +277,29 @@ class Graph(Builder[StateT, DepsT], Generic[StateT, DepsT]):
         return _watching(work)
 
     def stream_resume(
-        self, run: str | Run[StateT], *, answers: Mapping[str, Any] | None = None, **options: Unpack[RunOptions]
+        self,
+        run: str | Run[StateT],
+        *,
+        answers: Mapping[str, Any] | None = None,
+        retry: Mapping[str, Literal["fresh"]] | None = None,
+        resolve: Mapping[str, Any] | None = None,
+        accept_changes: bool = False,
+        **options: Unpack[RunOptions],
     ) -> AbstractAsyncContextManager[Watch]:
         """`resume`, watched; see `stream`."""
         runs = _runs()
         run_id, place = self._of(run, options)
 
         async def work(listener: Any) -> Any:
-            return await runs.resume(place, run_id, _options(options, listener), answers=answers)
+            return await runs.resume(
+                place,
+                run_id,
+                _options(options, listener),
+                answers=answers,
+                retry=retry,
+                resolve=resolve,
+                accept_changes=accept_changes,
+            )
 
         return _watching(work)
 

@@ -30,21 +30,21 @@ def written(schema: Schema, writes: Writes) -> bytes:
     """An update as JSON: `{field: [kind, [value, ...]]}`."""
     if not writes:
         return b"{}"
-    return b"{%b}" % b",".join(
-        b'%b:["%b",[%b]]' % (to_json(name), write.kind.encode(), b",".join(datas_of(schema, name, write)))
+    parts = [
+        b'%b:["%b",[%b]]' % (to_json(name), write.kind.encode(), b",".join(write.datas or datas_of(schema, name, write)))
         for name, write in writes.items()
-    )
+    ]
+    return b"{%b}" % b",".join(parts)
 
 
 def gone(task: Task, ways: Sequence[Way]) -> bytes:
     """Where a task went: names of nodes, or `[name, [item, ...]]` for `Send`s."""
     places = task.scope.topology.places
-    return b"[%b]" % b",".join(
-        b"[%b,[%b]]" % (places[way.head].json, b",".join(item.data for item in way.items))
-        if way.items
-        else places[way.head].json
-        for way in ways
-    )
+    parts = [
+        b"[%b,[%b]]" % (places[head].json, b",".join([item.data for item in items])) if items else places[head].json
+        for head, items in ways
+    ]
+    return b"[%b]" % b",".join(parts)
 
 
 def done(task: Task, writes: Writes, ways: Sequence[Way], at: float, seconds: float) -> bytes:

@@ -72,7 +72,8 @@ class Machine:
             writes: its validated update.
             ways: where it goes, if its node chooses.
         """
-        self._count(task)
+        if not task.counted:
+            self._count(task)
         if task.index is not None:
             self._finish_sent_item(task, writes)
             return
@@ -96,9 +97,9 @@ class Machine:
             self._drop_inside(task)
             self._settle(task, (False, failures))
         else:
-            self._stand_failed(task)
             if task.container is not None:
                 self._release_queued(task.container)  # a failing item does not stop the others
+            self._stand_failed(task)
 
     def open(self, task: Task, values: Values) -> None:
         """A nested or mapped graph begins, with its validated input."""
@@ -125,6 +126,7 @@ class Machine:
         for inner in list(self._inside(task)):
             if inner.status == "failed":
                 self.retry(inner)
+        self._look_whether_stuck(task)  # failed merges are not run again
 
     def ask(self, task: Task, question: Question) -> None:
         """A task waits for an answer."""
@@ -141,15 +143,23 @@ class Machine:
         return task
 
     def retry(self, task: Task) -> None:
-        """A task that stands failed is run again. A failed merge is not a run; see `resolve`."""
-        if task.failures and task.failures[0].merge:
+        """A task that stands failed is run again; what holds tasks goes on with them. For a failed merge see `resolve`."""
+        if task.status != "failed" or is_unmerged(task):
             return
-        self._unstick_around(task)
+        self._go_on_around(task)
+        self._rise(task)
+        if task.closing or not _has_begun_inside(task):
+            self._make_ready(task)
+            return
+        task.status = "inside"
+        for inner in list(self._inside(task)):
+            self.retry(inner)
+
+    def _rise(self, task: Task) -> None:
         self.failing.pop(task.id, None)
         task.failures = ()
         task.attempt += 1
         task.tried = task.attempt - 1
-        self._make_ready(task)
 
     def put_back(self, task: Task) -> None:
         """A task that was called off before it was done may start anew."""
@@ -177,14 +187,14 @@ class Machine:
         seal(scope.topology.schema, commit, since, keep=scope.owner is not None)
         onward = Arrow(commit, task.place.index)
         commit.arrows.append(onward)
-        self._unstick_around(task)
+        self._go_on_around(task)
         self.failing.pop(task.id)
         task.failures = ()
         if task.place.index == _END:
             del self.tasks[task.id]
             onward.ended, scope.ended = True, [onward]
             scope.live = 0
-            self._over(scope, values, in_turn(scope.topology.schema, top.writes, since))
+            self._over(scope, values, commit.writes)  # all ways lead to it, so all that was done is sealed into it
             return
         scope.hold(onward, fired=True)
         scope.release(task.arrows, task.place)
@@ -211,7 +221,8 @@ class Machine:
         assert self.ready[0] is task, "only the next task is taken; this is a bug in flowagent"
         self.ready.popleft()
         task.status = "running"
-        self._count(task)
+        if not task.counted:
+            self._count(task)
 
     def would_count(self, task: Task) -> bool:
         """Whether starting a task is one more step."""
@@ -283,12 +294,17 @@ class Machine:
         schema = scope.topology.schema
         values = applied(schema.reducers, task.values, writes)
         commit = Commit(task.id, task.number, self._marks(task, top), task.parents, values)
+        del self.tasks[task.id]
+        task.status = "over"  # a replay finishes tasks out of turn: `ready` has to let go of it
+        if scope.live == len(ways) == 1 and top is scope.start and scope.owner is None and ways[0].head != _END:
+            self._step_on(scope, commit, ways[0], caught)
+            return
         commit.dominator, commit.depth, commit.writes = top, top.depth + 1, writes
         for arrow in task.arrows:
             arrow.children.append(commit)
         seal(schema, commit, task.since_top, keep=scope.owner is not None)
-        del self.tasks[task.id]
-        task.status = "over"  # a replay finishes tasks out of turn: `ready` has to let go of it
+        if commit.dominator is None:
+            scope.start = commit  # all before it is sealed, and must not be held on to
         self._send_on(scope, commit, ways, task, caught)
         if self.failing and scope.owner is not None:
             self._look_whether_stuck(scope.owner)
@@ -300,6 +316,22 @@ class Machine:
         within = top.marks[task.place.slot]
         mark = Mark(task.id, task.number, "" if within is None else within.visit, task.times)
         return (*top.marks[:slot], mark, *top.marks[slot + 1 :])
+
+    def _step_on(self, scope: Scope, commit: Commit, way: Way, caught: tuple[Failure, ...]) -> None:
+        """What sealing and sending on come to for the only live token of a run with one way on.
+
+        All before the commit is sealed into it, and no join that the token arrives at has anything to wait for.
+        """
+        commit.parents = ()
+        scope.start = commit
+        arrow = Arrow(commit, way.head)
+        arrow.sent = way.items
+        commit.arrows.append(arrow)
+        place = scope.topology.places[way.head]
+        scope.holding.clear()
+        if place.holds:
+            scope.hold(arrow, fired=True)
+        self._trigger(scope, place, (arrow,), caught)
 
     def _send_on(
         self,
@@ -355,7 +387,8 @@ class Machine:
         tail = arrows[0].tail
         number, times = _number(place, tail, scope)
         task = Task(ids.task_id(scope.prefix, place.code, number), scope, place, number, times)
-        task.caught = caught
+        if caught:
+            task.caught = caught
         self.tasks[task.id] = task
         if len(arrows) == 1:
             task.arrows, task.parents, task.top, task.values = arrows, (tail,), tail, tail.values
@@ -400,8 +433,8 @@ class Machine:
 
     def _count(self, task: Task) -> None:
         if self.would_count(task):
-            task.counted = True
             self.steps += 1
+        task.counted = True
 
     # -- items -----------------------------------------------------------------------------------------------------
 
@@ -536,10 +569,13 @@ class Machine:
         if task in self.stuck:
             self.stuck.remove(task)
 
-    def _unstick_around(self, task: Task) -> None:
-        """A task that stood failed goes on, so the containers around it are no longer stuck."""
+    def _go_on_around(self, task: Task) -> None:
+        """A task that stood failed goes on, and so do the containers around it that were stuck or failed over it."""
         for holder in _upwards(_holder(task)):
             self._unstick(holder)
+            if holder.status == "failed":
+                self._rise(holder)
+                holder.status = "inside"
 
     def _look_whether_stuck(self, holder: Task | None) -> None:
         """A container that catches failures fails once, when all else inside has gone as far as it can."""
@@ -551,8 +587,16 @@ class Machine:
             holder = _holder(holder)
 
     def _is_stuck(self, task: Task) -> bool:
-        statuses = {other.status for other in self._inside(task)}
-        return "failed" in statuses and not statuses & {"ready", "running", "asking"}
+        has_failed = False
+        for other in self._inside(task):
+            if other.status in ("ready", "queued", "running", "asking"):
+                return False
+            if other.status == "failed":
+                catcher = _catcher(other)
+                if catcher is not task and catcher is not None and catcher.status == "inside":
+                    return False  # it is stuck itself, and decided on first
+                has_failed = True
+        return has_failed
 
     def failures_inside(self, task: Task) -> tuple[Failure, ...]:
         """Why a container is stuck: the failures of the tasks inside, in the order of their ids."""
@@ -590,6 +634,15 @@ def folded_ends(scope: Scope, tasks: Any) -> tuple[Values, tuple[str, ...]]:
             settled = {**settled, error.field: Write("set", [old], [])}
         else:
             return values, tuple(unmerged)
+
+
+def is_unmerged(task: Task) -> bool:
+    """Whether a task stands failed because the branches that meet there could not be merged."""
+    return bool(task.failures) and task.failures[0].merge and task.failures[0].task == task.id
+
+
+def _has_begun_inside(task: Task) -> bool:
+    return task.child is not None or task.items is not None
 
 
 def _number(place: Place, tail: Commit, scope: Scope) -> tuple[str, int]:
@@ -633,8 +686,13 @@ def _catches(task: Task) -> bool:
     return task.place.handler is not None or retried
 
 
+def _catcher(task: Task) -> Task | None:
+    """The nearest container around a task that fails in place of it."""
+    return next((holder for holder in _upwards(_holder(task)) if _catches(holder)), None)
+
+
 def _is_contained(task: Task) -> bool:
-    return any(_catches(holder) for holder in _upwards(_holder(task)))
+    return _catcher(task) is not None
 
 
 def _is_beside(task: Task, failed: Task) -> bool:

@@ -31,7 +31,7 @@ def export(machine: Machine) -> Data:
     Tasks that are running are exported as ready: a record is what counts, and they have none yet.
     """
     return {
-        "steps": machine.steps - sum(task.counted and _begins_again(task) for task in machine.tasks.values()),
+        "steps": machine.steps - sum(_begins_again(task) for task in machine.tasks.values()),
         "scope": _exported_scope(machine, machine.root),
         "questions": [asdict(question) for question in machine.questions.values()],
         "final": _dumped(machine.root.topology.schema, machine.root.values),
@@ -56,8 +56,9 @@ def restored(topology: Topology, data: Data, *, on_failure: OnFailure = "finish"
 
 
 def _begins_again(task: Task) -> bool:
-    """Whether a task that has started will start anew, and be counted then."""
-    return task.status in ("ready", "running") and not task.closing
+    """Whether a task that was counted as a step will start anew, and be counted then."""
+    is_step = task.counted and task.index is None and not task.place.is_router
+    return is_step and task.status in ("ready", "running") and not task.closing
 
 
 # -- scopes --------------------------------------------------------------------------------------------------------

@@ -213,11 +213,13 @@ def _messages(old: Sequence[Any] | None, delta: Sequence[Any]) -> FrozenList:
 
 def _messages_diff(old: Sequence[Any] | None, new: Sequence[Any]) -> list[Any]:
     before = {_id_of(message): message for message in old or ()}
-    kept = {_id_of(message) for message in new}
-    gone = [Remove(remove=name) for name in before if name not in kept]
-    return gone + [
-        message for message in new if _id_of(message) not in before or not same(before[_id_of(message)], message)
-    ]
+    named = [name for message in new if (name := _id_of(message))]
+    stay = [name for name in before if name in named]
+    if len({*named}) != len(named) or [_id_of(message) for message in new[: len(stay)]] != stay:
+        raise NoDiff("the messages that were there are not at its beginning, once each and in their order")
+    gone = [Remove(remove=name) for name in before if name not in stay]
+    changed = [message for message in new[: len(stay)] if not same(before[_id_of(message)], message)]
+    return [*gone, *changed, *new[len(stay) :]]
 
 
 append = Reducer(

@@ -103,7 +103,8 @@ async def start(
     _refuse_lost_questions(place)
     if run_id is not None and (known := await _known(place.store, run_id)) is not None:
         return await _start_again(place, known, given, options)
-    values, data = place.topology.schema.start(given)
+    run_id = run_id if run_id is not None else uuid.uuid4().hex
+    values, data = place.topology.schema.start(given, key=run_id)
     shape = shape_of(place.topology)
     started = {
         "graph": place.topology.name,
@@ -112,7 +113,6 @@ async def start(
         "versions": _versions(),
     }
     body = journal.plain(time.time(), **started)[:-1] + b',"input":' + journal.fields_json(data) + b"}"
-    run_id = run_id if run_id is not None else uuid.uuid4().hex
     try:
         lease = await place.store.create(
             run_id,
@@ -467,7 +467,7 @@ def _refuse_other_input(
     if given is None:
         return
     schema = place.topology.schema
-    _, data = schema.start(given)
+    _, data = schema.start(given, key=known.run_id)
     stored = schema.load(journal.as_json(position.started["input"]))
     explicit = {name: text for name, text in data.items() if _is_explicit(given, name)}
     other = [name for name, text in explicit.items() if schema.fields[name].value.encode(stored[name]) != text]

@@ -31,7 +31,7 @@ class Schema:
         reducers: the reducer of each field, or None.
     """
 
-    __slots__ = ("_drops_extra", "_view", "fields", "model", "reducers", "whole")
+    __slots__ = ("_drops_extra", "_view", "fields", "is_shareable", "model", "reducers", "whole")
 
     def __init__(self, model: type[BaseModel]) -> None:
         self.model = model
@@ -46,6 +46,8 @@ class Schema:
         )
         self._drops_extra = model.model_config.get("extra") == "ignore"
         self._view = views.view_class(model)
+        # Nothing a task could do to such an instance would show, so all tasks with one state may be handed the same.
+        self.is_shareable = self._view is model and not model.__private_attributes__
 
     def field(self, name: str) -> StateField:
         """A field by its name.
@@ -106,11 +108,14 @@ class Schema:
 
     # -- the start -----------------------------------------------------------------------------------------------
 
-    def start(self, given: BaseModel | Mapping[str, Any] | None) -> tuple[Values, dict[str, bytes]]:
+    def start(
+        self, given: BaseModel | Mapping[str, Any] | None, *, key: str = ""
+    ) -> tuple[Values, dict[str, bytes]]:
         """The starting values of a run and their JSON.
 
         Args:
             given: an instance of the model, or a mapping of its fields.
+            key: unique to the start; names what has to be named.
 
         Raises:
             StateError: a field that is missing, unknown or of the wrong type, all of them at once.
@@ -122,7 +127,7 @@ class Schema:
         problems: list[str] = []
         for name, field in self.fields.items():
             try:
-                values[name], datas[name] = field.value.through(model.__dict__[name])
+                values[name], datas[name] = field.value.through(_named(field, model.__dict__[name], key))
             except UnstorableError as error:
                 problems.append(f"`{name}` {error}")
             except KeyError:
@@ -192,7 +197,7 @@ class Schema:
                 f"returned a `{type(returned).__name__}`; a node returns None, a mapping of fields such as "
                 f"{{{next(iter(self.fields), 'field')!r}: value}}, a `{self.model.__name__}`, or a Goto"
             )
-        if view is not None and (changed := views.changed_in_place(view)) and (left := set(changed) - set(written)):
+        if view is not None and not self.is_shareable and (changed := views.changed_in_place(view)) and (left := set(changed) - set(written)):
             names = ", ".join(f"`{name}`" for name in sorted(left))
             raise StateError(f"changed {names} of its input in place and did not return it: return the changed value")
         if not written:
@@ -231,7 +236,8 @@ class Schema:
     def _written(self, field: StateField, values: Values, value: Any, key: str) -> Write:
         reducer = field.reducer
         if isinstance(value, Replace):
-            whole, data = field.value.through(self._checked(field, values, cast("Replace[Any]", value).value))
+            checked = self._checked(field, values, cast("Replace[Any]", value).value)
+            whole, data = field.value.through(_named(field, checked, key))
             return Write("replace", [whole], [data])
         if reducer is None:
             if field.guarded:
@@ -350,6 +356,14 @@ class Schema:
                 f"a validator would change {', '.join(f'`{name}`' for name in changed)} where branches meet; there it "
                 "may only refuse: let each branch write values that need no change"
             )
+
+
+def _named(field: StateField, whole: Any, key: str) -> Any:
+    """A whole value whose members have the names that they would have had as a delta (ids, for `messages`)."""
+    reducer = field.reducer
+    if reducer is None or reducer.prepare is None or whole is None:
+        return whole
+    return reducer.fold(None, reducer.prepare(whole, key))
 
 
 @lru_cache(maxsize=None)

@@ -11,6 +11,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
+from pydantic import BaseModel
+
 from flowagent.core.commits import Arrow, Commit, Mark, Marks, Sent
 from flowagent.core.facts import Failure, TaskStatus
 from flowagent.core.topology import Place, Topology
@@ -53,35 +55,27 @@ class Task:
         counted: whether it is counted as a step.
     """
 
-    __slots__ = (
-        "answers",
-        "arrows",
-        "attempt",
-        "attempted",
-        "caught",
-        "child",
-        "closing",
-        "container",
-        "counted",
-        "failures",
-        "id",
-        "index",
-        "item",
-        "items",
-        "memos",
-        "number",
-        "parents",
-        "place",
-        "queued",
-        "results",
-        "scope",
-        "since_top",
-        "status",
-        "times",
-        "top",
-        "tried",
-        "values",
-    )
+    # Most tasks never have most of these: defaults on the class keep the making of a task cheap.
+    arrows: Sequence[Arrow] = ()
+    parents: Sequence[Commit] = ()
+    since_top: Writes = NOTHING
+    status: TaskStatus = "ready"
+    attempt = 1
+    tried = 0
+    failures: tuple[Failure, ...] = ()
+    caught: tuple[Failure, ...] = ()
+    container: Task | None = None
+    index: int | None = None
+    item: Sent | None = None
+    items: dict[int, Task] | None = None
+    results: Sequence[Any] = ()
+    queued: deque[Task] | None = None
+    child: Scope | None = None
+    closing = False
+    memos: dict[str, Any] | None = None
+    answers: dict[str, Any] | None = None
+    attempted = False
+    counted = False
 
     def __init__(self, id: str, scope: Scope, place: Place, number: str, times: int) -> None:
         self.id = id
@@ -89,28 +83,8 @@ class Task:
         self.place = place
         self.number = number
         self.times = times
-        self.arrows: Sequence[Arrow] = ()
-        self.parents: Sequence[Commit] = ()
         self.top: Commit = scope.start
         self.values: Values = scope.start.values
-        self.since_top: Writes = NOTHING
-        self.status: TaskStatus = "ready"
-        self.attempt = 1
-        self.tried = 0
-        self.failures: tuple[Failure, ...] = ()
-        self.caught: tuple[Failure, ...] = ()
-        self.container: Task | None = None
-        self.index: int | None = None
-        self.item: Sent | None = None
-        self.items: dict[int, Task] | None = None
-        self.results: list[Any] = []
-        self.queued: deque[Task] | None = None
-        self.child: Scope | None = None
-        self.closing = False
-        self.memos: dict[str, Any] | None = None
-        self.answers: dict[str, Any] | None = None
-        self.attempted = False
-        self.counted = False
 
     def __repr__(self) -> str:
         return f"<Task {self.id} {self.status}>"
@@ -123,7 +97,7 @@ class Scope:
         topology: the graph.
         owner: the task that it is nested in, or None.
         prefix: what the ids of its tasks begin with.
-        start: the commit of START, which holds the input.
+        start: the first commit that is still known: START, which holds the input, or what was sealed into one.
         live: how many tokens are live.
         holding: how many live tokens hold back each join, for each visit of its dominator.
         groups: the tokens that wait at each join, for each visit of its dominator.
@@ -133,7 +107,20 @@ class Scope:
         since: the update from START to it, for nested graphs.
     """
 
-    __slots__ = ("ended", "fired", "groups", "holding", "live", "owner", "prefix", "since", "start", "topology", "values")
+    __slots__ = (
+        "_shown",
+        "ended",
+        "fired",
+        "groups",
+        "holding",
+        "live",
+        "owner",
+        "prefix",
+        "since",
+        "start",
+        "topology",
+        "values",
+    )
 
     def __init__(self, topology: Topology, values: Values, owner: Task | None) -> None:
         self.topology = topology
@@ -149,6 +136,16 @@ class Scope:
         self.ended: list[Arrow] = []
         self.values: Values | None = None
         self.since: Writes = NOTHING
+        self._shown: tuple[Values, BaseModel] | None = None
+
+    def handed(self, values: Values) -> BaseModel:
+        """The state as a task is handed it; the last one is kept, as a router and what follows it get the same."""
+        schema = self.topology.schema
+        if not schema.is_shareable:
+            return schema.handed(values)
+        if self._shown is None or self._shown[0] is not values:
+            self._shown = (values, schema.handed(values))
+        return self._shown[1]
 
     def group_key(self, place: Place, arrow: Arrow) -> GroupKey:
         """Which visit of the join's dominator a token comes from."""

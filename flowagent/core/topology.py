@@ -17,7 +17,19 @@ from pydantic_core import to_json
 from flowagent.core import ids
 from flowagent.core.facts import Way
 from flowagent.core.fields import Codec
-from flowagent.core.nodes import END, START, Edge, GraphNode, ItemNode, MapNode, Node, RouterNode, is_choice
+from flowagent.core.nodes import (
+    END,
+    START,
+    Edge,
+    Function,
+    FunctionNode,
+    GraphNode,
+    ItemNode,
+    MapNode,
+    Node,
+    RouterNode,
+    is_choice,
+)
 from flowagent.core.reducers import element_type
 from flowagent.core.schema import Schema, schema_of
 
@@ -43,6 +55,10 @@ class Place:
         heads: the targets of its fixed edges in declared order, or of its choices.
         ways: the same, as the machine wants them; empty where the node chooses.
         is_router: whether it only decides.
+        has_items: whether it is a map or the target of `Send`s.
+        choices: for routers without `to={label: ...}`, the way for each name that it may return.
+        function: the user's function behind it, if there is one.
+        runs_inline: whether that is sync, may be waited for, and may be repeated, so that it can run on our own loop.
         rank: the declared order of each target.
         chooses: whether it takes only those heads that its commit names.
         handler: the number of its `on_error` node, or None.
@@ -66,6 +82,10 @@ class Place:
     heads: tuple[int, ...]
     ways: tuple[Way, ...]
     is_router: bool
+    has_items: bool
+    choices: Mapping[object, tuple[Way]]
+    function: Function | None
+    runs_inline: bool
     rank: Mapping[int, int]
     chooses: bool
     handler: int | None
@@ -207,6 +227,10 @@ def tabulated(
             heads=heads,
             ways=() if chooses else tuple(Way(head) for head in heads),
             is_router=isinstance(node, RouterNode),
+            has_items=isinstance(node, (MapNode, ItemNode)),
+            choices=_choices(node, index, nodes),
+            function=function_of(node),
+            runs_inline=_runs_inline(node),
             rank={head: position for position, head in enumerate(heads)},
             chooses=chooses,
             handler=None if handler is None else index[handler],
@@ -240,6 +264,33 @@ def cycle_around(topology: Topology, name: str) -> tuple[str, ...]:
     if len(around) == 1 and not network.has_edge(name, name):
         return ()
     return tuple(place.name for place in topology.places if place.name in around)
+
+
+def function_of(node: Node | None) -> Function | None:
+    """The user's function behind a node, if there is one."""
+    match node:
+        case FunctionNode(function=function) | RouterNode(function=function) | ItemNode(function=function):
+            return function
+        case MapNode(body=Function() as body):
+            return body
+        case _:
+            return None
+
+
+def _runs_inline(node: Node | None) -> bool:
+    function = function_of(node)
+    if node is None or function is None or function.is_async:
+        return False
+    return node.options.timeout is None and not node.options.once
+
+
+def _choices(
+    node: Node | None, index: Mapping[str, int], nodes: Mapping[str, Node]
+) -> Mapping[object, tuple[Way]]:
+    if not isinstance(node, RouterNode):
+        return {}
+    labels = node.labels if node.labels is not None else {target: target for target in node.targets}
+    return {label: (Way(index[target]),) for label, target in labels.items() if not isinstance(nodes.get(target), ItemNode)}
 
 
 def _result_codec(state: type[BaseModel], node: MapNode) -> Codec:

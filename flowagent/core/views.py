@@ -9,10 +9,12 @@ since it would also reach nobody else, `changed_in_place` says so in place of si
 from __future__ import annotations
 
 import abc
+import collections
 import copy
 import dataclasses
+import typing
 from collections.abc import Iterator, Mapping
-from typing import Any, NoReturn, cast, get_args
+from typing import Any, NoReturn, cast, get_args, get_origin
 
 from pydantic import BaseModel
 
@@ -26,13 +28,12 @@ _set = object.__setattr__
 def build(model: type[BaseModel], values: Mapping[str, Any]) -> BaseModel:
     """An instance of a model around values that are already valid; nothing is validated again."""
     made = model.__new__(model)
-    _set(made, "__dict__", dict(values))
-    _set(made, "__pydantic_fields_set__", set(values))
+    _set(made, "__dict__", {**values})
+    _set(made, "__pydantic_fields_set__", {*values})
     _set(made, "__pydantic_extra__", None)
+    _set(made, "__pydantic_private__", None)
     if model.__private_attributes__:
         made.model_post_init(None)
-    else:
-        _set(made, "__pydantic_private__", None)
     return made
 
 
@@ -118,12 +119,27 @@ def _is_open(part: Any, seen: set[Any]) -> bool:
         return not shut or any(_is_changeable(info.annotation, seen) for info in part.model_fields.values())
     if dataclasses.is_dataclass(part):
         params = getattr(part, "__dataclass_params__", None)
-        return not getattr(params, "frozen", False)
-    return issubclass(part, bytearray)
+        return not getattr(params, "frozen", False) or _has_open_parts(part, seen)
+    if typing.is_typeddict(part) or hasattr(part, "_make"):
+        return _has_open_parts(part, seen)
+    return issubclass(part, _OPEN) and part not in (list, dict, set)  # those three are frozen themselves
+
+
+_OPEN = (list, dict, set, collections.deque, bytearray)
+
+
+def _has_open_parts(part: type, seen: set[Any]) -> bool:
+    try:
+        hints = typing.get_type_hints(part, include_extras=True)
+    except NameError:  # a name of the user's that is not there at run time: better one copy too many
+        return True
+    return any(_is_changeable(hint, seen) for hint in hints.values())
 
 
 def _types_in(kind: Any) -> Iterator[Any]:
-    yield kind
+    yield get_origin(kind) or kind
+    if (value := getattr(kind, "__value__", None)) is not None:
+        yield from _types_in(value)  # a `type` statement
     for arg in get_args(kind):
         if not isinstance(arg, (str, int, bytes)):
             yield from _types_in(arg)

@@ -95,7 +95,7 @@ def _name(pid: int) -> str:
 @functools.cache
 def _boot() -> str:
     try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
     except OSError:
         return _HOST + platform.node()
 

@@ -340,6 +340,7 @@ class Database:
         """Close at the end of the process, unless a thread is stuck in a commit."""
         if self._lock.acquire(timeout=1.0):
             try:
+                self.readers.close()
                 self._let_go()
             finally:
                 self._lock.release()

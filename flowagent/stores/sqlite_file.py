@@ -192,8 +192,8 @@ def _check_place(place: Place) -> None:
     path = place.path
     if path.exists():
         _check_file(place, writing=True)
-    elif not path.parent.exists():
-        return
+    elif not path.parent.is_dir():
+        return  # To be made, or told about when that fails.
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise _refused(place, "is in a directory that cannot be written to; SQLite keeps files of its own beside it")
     kind = _file_system(path.parent)

@@ -516,7 +516,8 @@ class Reference:
         inside = list(self.inside(work))
         waiting = any(one.status in ("ready", "running", "asking", "queued") for one in inside)
         failed = [one for one in inside if one.status == "failed"]
-        return self.catches(work) and bool(failed) and not waiting and all(self.catcher(one) is work for one in failed)
+        decided = [work, *(one for one in inside if one.status == "failed")]
+        return self.catches(work) and bool(failed) and not waiting and all(self.catcher(one) in decided for one in failed)
 
     def catcher(self, work: Work) -> Work | None:
         """The nearest container around a task that catches its failure."""

@@ -235,7 +235,6 @@ def test_triage_demo_survives_kill_9(tmp_path: Path):
     pictures = {path.name for path in tmp_path.glob("*.svg")}
     assert pictures == {
         "1-definition.svg",
-        "1-definition-of-one-ticket.svg",
         "2-killed.svg",
         "3-waiting.svg",
         "4-completed.svg",

@@ -43,9 +43,10 @@ class Walk:
         self.calls: list[str] = []
         self.broken: set[str] = set()
         for chain in chains:
-            self._follow(chain.split())
+            self.follow(chain.split())
 
-    def _follow(self, names: list[str]) -> None:
+    def follow(self, names: list[str]) -> None:
+        """Declare the nodes of a chain that are new, and link it."""
         for name in names:
             if name not in ("START", "END", *self.graph.nodes) and not name.startswith("?"):
                 self.node(name)

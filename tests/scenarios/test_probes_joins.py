@@ -27,7 +27,7 @@ async def test_probe_01_a_join_of_a_short_and_a_long_branch_runs_once(caller: Ca
     """What two branches of unequal length lead to runs once, after both."""
     walk = Walk("START a b e END", "a c d e")
     run = await caller.run(walk.graph)
-    assert (run.state.seen, tasks(run)[-1], walk.calls.count("e")) == (["a", "b", "c", "d", "e"], "e@1", 1)
+    assert (run.state.seen, tasks(run)[-1], walk.calls.count("e")) == (["a", "b", "c", "d", "e"], "e", 1)
 
 
 async def test_probe_02_the_join_mode_can_be_declared(caller: Caller) -> None:
@@ -36,12 +36,12 @@ async def test_probe_02_the_join_mode_can_be_declared(caller: Caller) -> None:
     everyone.node("e", join="all")
     each.node("e", join="each")
     for walk in (everyone, each):
-        walk._follow("START a b e END".split())
-        walk._follow("a c d e".split())
+        walk.follow("START a b e END".split())
+        walk.follow("a c d e".split())
     assert (await caller.run(everyone.graph)).state.seen == ["a", "b", "c", "d", "e"]
     run = await caller.run(each.graph)
     assert run.state.seen == ["a", "b", "e", "c", "d", "e"]
-    assert {task for task in tasks(run) if task.startswith("e")} == {"e@1~(b@1)", "e@1~(d@1)"}
+    assert {task for task in tasks(run) if task.startswith("e")} == {"e@~(b)", "e@~(d)"}
 
 
 async def test_probe_03_a_branch_that_was_not_taken_does_not_hold_a_join(caller: Caller) -> None:
@@ -132,10 +132,10 @@ async def test_probe_09_an_undeclared_target_fails_at_the_router_and_can_be_mend
 
     run = await caller.fails(walk.graph, run_id="r", store=store)
     assert problems(run) == {
-        "pick@1": "RoutingError: `pick` chose 'biling', which it does not declare: `billing`, `technical`; "
+        "pick": "RoutingError: `pick` chose 'biling', which it does not declare: `billing`, `technical`; "
         "did you mean `billing`?"
     }
-    assert (tasks(run), run.state) == (["a@1"], Trail(seen=["a"]))
+    assert (tasks(run), run.state) == (["a"], Trail(seen=["a"]))
     choice = "billing"
     run = await caller.resume(walk.graph, "r", store=store)
     assert (run.state.seen, walk.calls) == (["a", "billing"], ["a", "billing"])
@@ -151,7 +151,7 @@ async def test_probe_09_an_undeclared_jump_fails_at_the_node_that_jumps(caller: 
 
     run = await caller.fails(walk.graph, store=store)
     assert problems(run) == {
-        "decide@1": "RoutingError: `decide` chose 'nowhere', which it does not declare: `b`"
+        "decide": "RoutingError: `decide` chose 'nowhere', which it does not declare: `b`"
     }
     assert (tasks(run), run.state) == ([], Trail())
 
@@ -166,7 +166,7 @@ async def test_probe_09_items_sent_to_nowhere_fail_at_the_router(caller: Caller,
         return [Send(target, "item")]
 
     run = await caller.fails(walk.graph, store=store, run_id="r")
-    assert problems(run) == {"deal@1": "RoutingError: `deal` chose 'nowhere', which it does not declare: `b`"}
+    assert problems(run) == {"deal": "RoutingError: `deal` chose 'nowhere', which it does not declare: `b`"}
     target = "b"
     with pytest.raises(RunFailed, match=r"sent an item to `b`, which takes none: declare it with item=True"):
         await caller.resume(walk.graph, "r", store=store)
@@ -191,7 +191,7 @@ async def test_probe_10_a_router_that_chooses_nothing_fails_and_can_be_mended(
         if not returned
         else "router `pick` returned 'perhaps', which its to= does not list: it lists 'yes', 'no'"
     )
-    assert problems(run) == {"pick@1": f"RoutingError: {known}"}
+    assert problems(run) == {"pick": f"RoutingError: {known}"}
     run = await caller.resume(walk.graph, "r", store=store)
     assert (run.status, run.state.seen, walk.calls) == ("completed", ["a", "b"], ["a", "b"])
 
@@ -256,7 +256,7 @@ async def test_probe_12_two_routers_that_deal_out_and_a_plain_branch_all_run_in_
     assert sorted(walk.calls) == ["1a", "1b", "2a", "2b"]
 
 
-async def test_probe_13_what_follows_items_is_asked_and_run_once(caller: Caller) -> None:
+async def test_probe_13_whatfollows_items_is_asked_and_run_once(caller: Caller) -> None:
     """A router behind a node that ran for two items is asked once, and so is what it chooses."""
     graph = Graph("parcels", Parcels)
     asked: list[list[str]] = []

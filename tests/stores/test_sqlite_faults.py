@@ -70,8 +70,7 @@ def whole(path: Path) -> bool:
         connection.close()
 
 
-@pytest.mark.parametrize("blocking", [True, False])
-@pytest.mark.parametrize("error", [broken, full])
+@pytest.mark.parametrize(("error", "blocking"), [(broken, True), (full, False)])
 async def test_each_write_fails_once(
     quick_path: Path, error: Callable[[], apsw.Error], blocking: bool, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -1,0 +1,152 @@
+"""Where a command writes: data and results to stdout, progress and errors to stderr.
+
+Nothing that is written here can change what a command does: text that the stream cannot encode is replaced, a
+reader that went away is not missed, and control characters in data never reach the terminal.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, TextIO
+
+from pydantic_core import to_jsonable_python
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+# Everything that moves the cursor, turns the reading direction or starts an escape sequence; not "\n" and "\t".
+_UNSHOWABLE: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
+
+class _Console(Console):
+    """A console that does not end the program when its reader goes away."""
+
+    def on_broken_pipe(self) -> None:
+        """Write the rest into nothing."""
+        _abandon(self.file)
+
+
+class Output:
+    """The two streams of a command, as they were when it began.
+
+    Args:
+        as_json: whether stdout is for one JSON document only.
+    """
+
+    def __init__(self, *, as_json: bool = False) -> None:
+        self.as_json = as_json
+        self._stdout = sys.stdout
+        self.out = _console(sys.stdout)
+        self.err = _console(sys.stderr)
+
+    def say(self, text: str = "", *, style: str = "") -> None:
+        """Write a line for people to stdout; with `as_json`, nothing."""
+        if not self.as_json:
+            _line(self.out, text, style)
+
+    def tell(self, text: str, *, style: str = "") -> None:
+        """Write a line for people to stderr."""
+        _line(self.err, text, style)
+
+    def document(self, data: Any) -> None:
+        """Write a JSON document to stdout, in UTF-8 whatever the terminal speaks."""
+        plain = to_jsonable_python(data, inf_nan_mode="strings", fallback=str)
+        # A lone surrogate (from a file name, say) becomes the JSON escape of itself.
+        text = json.dumps(plain, ensure_ascii=False, indent=2, allow_nan=False)
+        self.data(text.encode("utf-8", "backslashreplace") + b"\n")
+
+    def data(self, data: bytes) -> None:
+        """Write bytes to stdout as they are."""
+        binary: io.BufferedIOBase | None = getattr(self._stdout, "buffer", None)
+        try:
+            if binary is None:
+                self._stdout.write(data.decode("utf-8", "replace"))
+            else:
+                self._stdout.flush()
+                binary.write(data)
+                binary.flush()
+            self._stdout.flush()
+        except BrokenPipeError:
+            _abandon(self._stdout)
+
+    @contextlib.contextmanager
+    def quiet(self) -> Iterator[None]:
+        """With `as_json`, send to stderr what user code prints to stdout, child processes included."""
+        if not self.as_json:
+            yield
+            return
+        with contextlib.redirect_stdout(sys.stderr), _descriptor_redirected():
+            yield
+
+
+def _console(stream: TextIO) -> Console:
+    return _Console(file=stream, highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+
+def _line(console: Console, text: str, style: str) -> None:
+    try:
+        console.print(Text(safe(text), style), soft_wrap=True)
+    except BrokenPipeError:
+        _abandon(console.file)
+
+
+def _abandon(stream: Any) -> None:
+    """Let a stream whose reader is gone write into nothing, also when Python flushes it at the end."""
+    with contextlib.suppress(OSError, ValueError):
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, stream.fileno())
+        os.close(nothing)
+
+
+@contextlib.contextmanager
+def _descriptor_redirected() -> Iterator[None]:
+    try:
+        kept = os.dup(1)
+    except OSError:  # stdout is closed
+        yield
+        return
+    try:
+        os.dup2(2, 1)
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def replace_what_cannot_be_written() -> None:
+    """Let no character of a message or of somebody's data end the program on a terminal that cannot show it."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace" if stream is sys.stderr else "replace")
+
+
+def safe(text: str) -> str:
+    r"""Text with each character that a terminal would obey shown as an escape such as `\x1b`."""
+    return _UNSHOWABLE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+
+
+def columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of cells as lines whose columns stand below one another, wide characters included."""
+    cleaned = [[safe(cell) for cell in row] for row in rows]
+    widths = [max(cell_len(cell) for cell in column) for column in zip(*cleaned, strict=True)]
+    return [
+        "  ".join(cell + " " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in cleaned
+    ]
+
+
+def counted(number: int, noun: str) -> str:
+    """A number and its noun, as in "1 answer" and "2 answers"."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def short(value: Any, longest: int = 60) -> str:
+    """A value as JSON on one line, cut when it is long."""
+    text = json.dumps(to_jsonable_python(value, fallback=str), ensure_ascii=False)
+    return text if len(text) <= longest else text[: longest - 3] + "..."

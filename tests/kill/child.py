@@ -1,0 +1,315 @@
+"""The processes that are killed. One warm process forks a child for each job, so that a kill costs no import.
+
+`Nursery` is its parent's end: jobs and replies are lines of JSON. The forking process keeps to one thread and opens
+no store, as neither would survive a fork.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import faulthandler
+import gc
+import importlib
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import apsw
+from pydantic import BaseModel, TypeAdapter
+
+from flowagent import Run
+from flowagent.core.loops import run_blocking
+from flowagent.errors import RunNotFound
+from flowagent.stores import SQLiteStore
+from tests.kill.graphs import SUBJECTS, Effects, Subject
+
+ROOT = Path(__file__).parents[2]
+PATIENCE = 60.0
+"""After so many seconds a job is said to hang. Much, as the machine may be busy with other things."""
+
+How = Literal["run_sync", "run", "stream", "resume_sync", "resume", "stream_resume"]
+
+
+class Advance(BaseModel):
+    """Start or resume a run, answer what it asks, and go on until it is over or this process is killed.
+
+    Args:
+        subject: the graph, by its name in `SUBJECTS`.
+        store: the database file.
+        run_id: the run.
+        how: the verb.
+        effects: the file that the nodes write to.
+        seed: decides how long the nodes pause.
+        durability: what is stored when.
+        kill_after: seconds until the process is killed, if at all.
+    """
+
+    subject: str
+    store: Path
+    run_id: str
+    how: How
+    effects: Path
+    seed: str
+    durability: Literal["step", "fast", "exit"] = "step"
+    kill_after: float | None = None
+
+
+class Look(BaseModel):
+    """Read a store and the run in it; nothing is changed."""
+
+    subject: str
+    store: Path
+    run_id: str
+
+
+class Advanced(BaseModel):
+    """How an `Advance` ended that was not killed."""
+
+    status: str
+    replayed: bool
+
+
+class Seen(BaseModel):
+    """What a `Look` found.
+
+    Args:
+        integrity: what SQLite says of the file.
+        status: the run's status in the store; None when there is no such run.
+        records: number, kind and JSON of each record.
+        state: the state as JSON.
+        history: the run's history, but for numbers and times.
+        dot: its picture without times.
+        snapshot: the number of the newest snapshot.
+    """
+
+    integrity: str
+    status: str | None = None
+    records: list[tuple[int, str, str]] = []
+    state: str = ""
+    history: list[dict[str, Any]] = []
+    dot: str = ""
+    snapshot: int | None = None
+
+
+class Reply(BaseModel):
+    """What became of a job: `text` is its result as JSON, or the traceback of a child that crashed."""
+
+    ended: Literal["done", "killed", "crashed", "hung"]
+    seconds: float
+    text: str
+
+
+Job = TypeAdapter[Advance | Look](Advance | Look)
+
+
+class Nursery:
+    """A warm process that forks children; one job at a time."""
+
+    def __enter__(self) -> Self:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.kill.child"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=ROOT,
+            text=True,
+        )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait(PATIENCE)
+        self._process.stdout.close()
+
+    def advance(self, job: Advance) -> Reply:
+        """Have a child advance a run."""
+        return self._ask(job)
+
+    def look(self, job: Look) -> Seen:
+        """Have a child read a run."""
+        reply = self._ask(job)
+        assert reply.ended == "done", reply.text
+        return Seen.model_validate_json(reply.text)
+
+    def _ask(self, job: BaseModel) -> Reply:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(job.model_dump_json() + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        assert line, "the process that forks children has ended; its errors are above"
+        return Reply.model_validate_json(line)
+
+
+# -- in the process that forks -----------------------------------------------------------------------------------------
+
+
+def serve() -> None:
+    """Read jobs, fork a child for each, and tell what became of it."""
+    for late in ("core.runs", "core.check", "core.sketch", "render", "render.dot", "stores.sqlite"):
+        importlib.import_module(f"flowagent.{late}")
+    importlib.import_module("jsonschema")
+    for subject in SUBJECTS.values():
+        subject.graph.check()
+    gc.collect()
+    gc.freeze()  # or the first collection of each child would copy every page of its parent
+    assert threading.active_count() == 1, "a process with threads must not fork"
+    for line in sys.stdin:
+        job = Job.validate_json(line)
+        print(forked(job).model_dump_json(), flush=True)
+
+
+def forked(job: Advance | Look) -> Reply:
+    """Do a job in a child, and kill that when its time has come."""
+    read_end, write_end = os.pipe()
+    began = time.monotonic()
+    pid = os.fork()
+    if pid == 0:
+        _live(job, write_end)
+    os.close(write_end)
+    kill_after = job.kill_after if isinstance(job, Advance) else None
+    text, ended_itself = _heard(read_end, began + (PATIENCE if kill_after is None else kill_after))
+    if not ended_itself:
+        os.kill(pid, signal.SIGKILL)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    text += _heard(read_end, time.monotonic() + PATIENCE)[0]  # it may have ended just before it was killed
+    ended: Literal["done", "killed", "crashed", "hung"] = "crashed" if code else "done"
+    if code == -signal.SIGKILL and not ended_itself:
+        ended = "hung" if kill_after is None else "killed"
+    os.close(read_end)
+    return Reply(ended=ended, seconds=time.monotonic() - began, text=text.decode(errors="replace"))
+
+
+def _heard(read_end: int, until: float) -> tuple[bytes, bool]:
+    """What a child says, and whether it closed its end (as it does by ending) before a moment."""
+    text = b""
+    while True:
+        ready, _, _ = select.select([read_end], [], [], max(until - time.monotonic(), 0.0))
+        if not ready:
+            return text, False
+        part = os.read(read_end, 65536)
+        if not part:
+            return text, True
+        text += part
+
+
+def _live(job: Advance | Look, write_end: int) -> None:
+    """All of a child's life; it never returns into the code of its parent."""
+    code = 1
+    try:
+        with Path(os.devnull).open("r+b") as nothing:
+            os.dup2(nothing.fileno(), 0)
+            os.dup2(nothing.fileno(), 1)
+        faulthandler.dump_traceback_later(PATIENCE - 5.0)
+        with open(write_end, "wb") as out:
+            try:
+                result = advanced(job) if isinstance(job, Advance) else seen(job)
+                out.write(result.model_dump_json().encode())
+                code = 0
+            except BaseException:
+                out.write(traceback.format_exc().encode())
+    finally:
+        os._exit(code)
+
+
+# -- in the children ---------------------------------------------------------------------------------------------------
+
+
+def advanced(job: Advance) -> Advanced:
+    """Go on with a run until it is over."""
+    subject = SUBJECTS[job.subject]
+    options = {
+        "store": str(job.store),
+        "deps": Effects(job.effects, job.seed),
+        "durability": job.durability,
+    }
+    if job.how.endswith("_sync"):
+        run = _going_on(job, subject, options)
+    else:
+        run = asyncio.run(_going_on_beside(job, subject, options))
+    return Advanced(status=run.status, replayed=run.replayed)
+
+
+def _going_on(job: Advance, subject: Subject, options: Any) -> Run[Any]:
+    graph = subject.graph
+    if job.how == "run_sync":
+        run = graph.run_sync(subject.input, run_id=job.run_id, **options)
+    else:
+        run = graph.resume_sync(job.run_id, **options)
+    while run.status == "waiting":
+        run = graph.resume_sync(run, answers=_answers(subject, run), **options)
+    return run
+
+
+async def _going_on_beside(job: Advance, subject: Subject, options: Any) -> Run[Any]:
+    graph = subject.graph
+    match job.how:
+        case "run":
+            run = await graph.run(subject.input, run_id=job.run_id, **options)
+        case "stream":
+            run = await _watched(graph.stream(subject.input, run_id=job.run_id, **options))
+        case "stream_resume":
+            run = await _watched(graph.stream_resume(job.run_id, **options))
+        case _:
+            run = await graph.resume(job.run_id, **options)
+    while run.status == "waiting":
+        answers = _answers(subject, run)
+        if job.how.startswith("stream"):
+            run = await _watched(graph.stream_resume(run, answers=answers, **options))
+        else:
+            run = await graph.resume(run, answers=answers, **options)
+    return run
+
+
+async def _watched(stream: contextlib.AbstractAsyncContextManager[Any]) -> Run[Any]:
+    async with stream as events:
+        async for _ in events:
+            pass
+        return events.run
+
+
+def _answers(subject: Subject, run: Run[Any]) -> dict[str, Any]:
+    return {question.id: subject.answers[question.task] for question in run.questions}
+
+
+def seen(job: Look) -> Seen:
+    """Read a run, as far as there is one."""
+    store = SQLiteStore(job.store)
+    found = Seen(integrity=_integrity(job.store))
+    try:
+        found.status = run_blocking(store.info(job.run_id)).status
+    except RunNotFound:
+        return found
+    run = SUBJECTS[job.subject].graph.load_sync(job.run_id, store=store)
+    snapshot = run_blocking(store.snapshot(job.run_id))
+    found.records = [(record.seq, record.kind, record.data.decode()) for record in run.records]
+    found.state = run.state.model_dump_json()
+    found.history = [
+        {name: getattr(step, name) for name in step.__slots__ if name not in {"seq", "at", "seconds"}}
+        for step in run.history
+    ]
+    found.dot = run.draw(times=False).dot()
+    found.snapshot = None if snapshot is None else snapshot.seq
+    assert run.status == found.status, f"the run says {run.status}, its store {found.status}"
+    return found
+
+
+def _integrity(path: Path) -> str:
+    if not path.exists():
+        return "ok"
+    connection = apsw.Connection(str(path))
+    try:
+        return str(connection.pragma("integrity_check"))
+    finally:
+        connection.close()
+
+
+if __name__ == "__main__":
+    serve()

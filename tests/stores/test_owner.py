@@ -1,0 +1,137 @@
+"""The name of a process, and what it proves."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from flowagent.stores import owner
+from flowagent.stores.owner import Owner
+from flowagent.stores.sqlite_runs import Row
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="the start time of a process is read from /proc")
+
+
+def me() -> Owner:
+    parsed = Owner.parse(owner.this_process())
+    assert parsed is not None
+    return parsed
+
+
+async def sleeper() -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(sys.executable, "-c", "input()", stdin=asyncio.subprocess.PIPE)
+
+
+def named(pid: int) -> Owner:
+    stat = owner._stat(pid)
+    assert stat is not None
+    return me()._replace(pid=pid, started=stat[1])
+
+
+def test_a_process_has_one_name_and_lives() -> None:
+    """The running process is alive by its own judgement, under a name that can be read back."""
+    assert owner.this_process() == owner.this_process()
+    assert me().pid == os.getpid()
+    assert str(me()) == owner.this_process()
+    assert not owner.is_dead(owner.this_process())
+    assert owner.same_clock(owner.this_process()) == (sys.platform == "linux")
+
+
+@linux
+async def test_death_is_proved_on_the_same_boot() -> None:
+    """A process that ended is dead, at once, even while it waits for its parent; a living one is not."""
+    process = await sleeper()
+    name = str(named(process.pid))
+    assert not owner.is_dead(name)
+    assert owner.describe(name) == f"process {process.pid}"
+    os.kill(process.pid, 9)
+    while (stat := owner._stat(process.pid)) is not None and stat[0] not in "ZX":
+        await asyncio.sleep(0)
+    assert owner.is_dead(name)
+    await process.communicate()
+    assert owner.is_dead(name)
+
+
+@linux
+async def test_an_equal_pid_is_not_an_equal_process() -> None:
+    """A process with another start time under the same pid proves that the owner is gone; so does our own pid."""
+    process = await sleeper()
+    assert owner.is_dead(str(named(process.pid)._replace(started="1")))
+    assert owner.is_dead(str(me()._replace(started="1")))
+    process.kill()
+    await process.communicate()
+
+
+def test_nothing_is_proved_from_afar() -> None:
+    """Of processes of other boots, other containers and names that are not ours nothing is known."""
+    gone = me()._replace(pid=2**22 + 1)
+    for name in (
+        str(gone._replace(boot="another")),
+        str(gone._replace(namespace="another")),
+        "worker-7",
+        "a/b/c/d",
+    ):
+        assert not owner.is_dead(name)
+    assert owner.describe(str(gone._replace(boot="another"))) == f"process {gone.pid} of another machine or container"
+    assert owner.describe("worker-7") == "`worker-7`"
+    assert not owner.same_clock("worker-7")
+    assert not owner.same_clock(str(me()._replace(boot="another")))
+
+
+def test_a_pid_that_nobody_can_have_is_dead() -> None:
+    """A pid above the system's largest is no process."""
+    assert owner.is_dead(str(me()._replace(pid=2**22 + 1)))
+
+
+def test_without_proc_less_is_known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Where the system tells no boot id and no start times, names hold the host, and only a missing pid is proof."""
+
+    class Nowhere(type(tmp_path)):
+        def read_text(self, *args: object, **options: object) -> str:
+            raise FileNotFoundError(str(self))
+
+        def read_bytes(self) -> bytes:
+            raise FileNotFoundError(str(self))
+
+        def readlink(self) -> Path:  # pyright: ignore[reportIncompatibleMethodOverride]
+            raise FileNotFoundError(str(self))
+
+    monkeypatch.setattr(owner, "Path", Nowhere)
+    for cached in (owner._boot, owner._namespace, owner._name):
+        cached.cache_clear()
+    try:
+        assert me().boot.startswith("host:")
+        assert (me().namespace, me().started) == ("-", "-")
+        assert not owner.same_clock(owner.this_process())
+        assert not owner.is_dead(str(me()._replace(pid=os.getppid())))
+        assert owner.is_dead(str(me()._replace(pid=2**22 + 1)))
+        monkeypatch.setattr(sys, "platform", "win32")
+        assert not owner.is_dead(str(me()._replace(pid=2**22 + 1)))
+    finally:
+        for cached in (owner._boot, owner._namespace, owner._name):
+            cached.cache_clear()
+
+
+def row(name: str | None, until: float, ticks: float) -> Row:
+    return Row(1, "r", "g", "running", 1, name, 0, 0.0, 0.0, None, None, -1, 1, until, ticks)
+
+
+@linux
+async def test_a_changed_clock_steals_no_lease() -> None:
+    """Of a living process of this boot the monotonic clock decides, of any other the wall clock."""
+    process = await sleeper()
+    here = str(named(process.pid))
+    wall, ticks = time.time(), time.monotonic()
+    assert row(here, wall - 86400, ticks + 30).is_held()
+    assert not row(here, wall + 86400, ticks - 1).is_held()
+    afar = str(me()._replace(boot="another"))
+    assert row(afar, wall + 30, 0.0).is_held()
+    assert not row(afar, wall - 1, ticks + 30).is_held()
+    assert not row(None, wall + 30, ticks + 30).is_held()
+    process.kill()
+    await process.communicate()
