@@ -11,12 +11,10 @@ from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
 
-from examples.triage.answers import by_asking, by_rule
+from examples.triage.answers import WAITING, by_asking, by_rule
 from examples.triage.desk import HERE, Desk
 from examples.triage.graphs import Inbox, inbox
 from flowagent import Run
-
-DONE, WAITING = 0, 3
 
 
 def arguments() -> argparse.ArgumentParser:
@@ -66,7 +64,7 @@ def tell(run: Run[Inbox], out: Path) -> int:
     report = out / "report.md"
     report.write_text(run.state.report, encoding="utf-8")
     print(f"run `{run.run_id}` is completed; report in {report}, replies in {out / 'replies'}")
-    return DONE
+    return 0
 
 
 if __name__ == "__main__":

@@ -170,7 +170,7 @@ class Board:
 
     def _table(self) -> RenderableType:
         table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-        for path, row in self.rows.items():
+        for path, row in list(self.rows.items()):  # the refreshing thread reads while rows are added
             mark, style = self._mark(row)
             name = Text("  " * (len(path) - 1) + safe(path[-1]), style)
             table.add_row(mark, name, Text(facts_of(row), style if row.failed or row.asking else "dim"))
@@ -189,9 +189,9 @@ class Board:
 def facts_of(row: Row) -> str:
     """What a row says after the name."""
     facts: list[str] = []
-    if row.running:
-        longest = time.monotonic() - min(row.running.values())
-        facts.append(f"{len(row.running)} running, {longest:.0f} s" if len(row.running) > 1 else f"running, {longest:.0f} s")
+    if begun := list(row.running.values()):
+        several = f"{len(begun)} " if len(begun) > 1 else ""
+        facts.append(f"{several}running, {time.monotonic() - min(begun):.0f} s")
     if row.items:
         facts.append(counted(row.items, "item"))
     if row.done > 1:

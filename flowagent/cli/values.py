@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, cast
 
-from jsonschema import Draft202012Validator
 from pydantic import ValidationError
 from pydantic_core import from_json, to_json
 
@@ -124,6 +123,8 @@ def _answer(text: str, schema: Any) -> Any:
 
 def fits(value: Any, schema: Any) -> bool:
     """Whether a value is an answer by a question's schema."""
+    from jsonschema import Draft202012Validator  # noqa: PLC0415  # only answers need it (P14)
+
     return schema is None or bool(Draft202012Validator(schema).is_valid(value))  # pyright: ignore[reportUnknownMemberType]
 
 

@@ -132,10 +132,11 @@ def _faults_of_shape(nodes: Mapping[str, Node], edges: Sequence[Edge]) -> Iterat
         return
     reached = {START, *nx.descendants(network, START)}
     leaving = {END, *nx.ancestors(network, END)}
+    onward = {edge.tail for edge in edges if edge.kind != "error"}
     for name in nodes:
         if name not in reached:
             yield f"node `{name}` cannot be reached from START: add an edge to it or remove it"
-        elif not any(edge.tail == name and edge.kind != "error" for edge in edges):
+        elif name not in onward:
             yield f"node `{name}` leads nowhere: add an edge to another node or to END"
     stuck = [name for name in nodes if name in reached and name not in leaving and network.out_degree(name)]
     yield from _endless(network, stuck)

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from flowagent.core.schema import Schema
-from flowagent.core.writes import NOTHING, Values, Write, Writes, applied, followed, merged
+from flowagent.core.writes import NOTHING, Values, Write, Writes, applied, followed, merged, unmergeable
+from flowagent.errors import ConflictError
 
 Marks: TypeAlias = "tuple[Mark | None, ...]"
 
@@ -157,7 +158,7 @@ def meet(schema: Schema, ends: Sequence[Commit], settled: Writes = NOTHING) -> t
         settled: fields that somebody decided, whatever the branches wrote.
 
     Raises:
-        ConflictError: two branches wrote a field and nothing says how to merge it.
+        ConflictError: two branches wrote a field and nothing says how to merge it, or its reducer fails on both.
     """
     top = common_dominator(ends)
     if len(ends) == 1:
@@ -167,7 +168,12 @@ def meet(schema: Schema, ends: Sequence[Commit], settled: Writes = NOTHING) -> t
     writes = merged(
         schema.reducers, commits, ancestors.descends, lambda name, write: datas_of(schema, name, write), settled
     )
-    return top, applied(schema.reducers, top.values, writes), writes
+    try:
+        return top, applied(schema.reducers, top.values, writes), writes
+    except ConflictError as error:
+        assert isinstance(error.__cause__, Exception), "a failed reducer is the cause; this is a bug in flowagent"
+        wrote = [commit.id for commit in commits if error.field in commit.writes]
+        raise unmergeable(error.field, wrote, error.__cause__) from error.__cause__
 
 
 class _Ancestry:

@@ -106,10 +106,9 @@ def freeze(value: Any) -> Any:
         return FrozenDict({key: freeze(item) for key, item in value.items()})
     if kind is set:
         return FrozenSet(value)
-    if kind is tuple:
-        return tuple([freeze(item) for item in value])
-    if isinstance(value, tuple) and hasattr(kind, "_make"):
-        return kind._make([freeze(item) for item in value])  # a NamedTuple
+    if isinstance(value, tuple):
+        items = [freeze(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
+        return tuple(items) if kind is tuple else kind(*items)  # a NamedTuple
     if isinstance(value, BaseModel):
         for name, item in value.__dict__.items():
             value.__dict__[name] = freeze(item)

@@ -8,7 +8,7 @@ work is told in `docs/design.md`; the words are the same here.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from flowagent.core import ids
@@ -97,8 +97,6 @@ class Machine:
             self._drop_inside(task)
             self._settle(task, (False, failures))
         else:
-            if task.container is not None:
-                self._release_queued(task.container)  # a failing item does not stop the others
             self._stand_failed(task)
 
     def open(self, task: Task, values: Values) -> None:
@@ -146,10 +144,11 @@ class Machine:
         """A task that stands failed is run again; what holds tasks goes on with them. For a failed merge see `resolve`."""
         if task.status != "failed" or is_unmerged(task):
             return
+        item = self._waits_with(task)
         self._go_on_around(task)
         self._rise(task)
         if task.closing or not _has_begun_inside(task):
-            self._make_ready(task)
+            self._start_again(task, item)
             return
         task.status = "inside"
         for inner in list(self._inside(task)):
@@ -187,6 +186,7 @@ class Machine:
         seal(scope.topology.schema, commit, since, keep=scope.owner is not None)
         onward = Arrow(commit, task.place.index)
         commit.arrows.append(onward)
+        item = self._waits_with(task)
         self._go_on_around(task)
         self.failing.pop(task.id)
         task.failures = ()
@@ -200,7 +200,7 @@ class Machine:
         scope.release(task.arrows, task.place)
         scope.live += 1 - len(task.arrows)
         task.arrows, task.parents, task.top, task.values, task.since_top = (onward,), (commit,), commit, values, NOTHING
-        self._make_ready(task)
+        self._start_again(task, item)
 
     # -- questions to the machine ----------------------------------------------------------------------------------
 
@@ -483,8 +483,43 @@ class Machine:
             self._look_whether_stuck(container)
 
     def _release_queued(self, container: Task) -> None:
-        if container.queued:
-            self._make_ready(container.queued.popleft())
+        """Start the next items, as far as `at_most` allows."""
+        while container.queued and not self._is_full(container):
+            item = container.queued.popleft()
+            if not _has_begun_inside(item):
+                self._make_ready(item)
+                continue
+            item.status = "inside"
+            for inner in list(self._inside(item)):
+                if inner.status == "queued" and _limited(inner) is item:
+                    self._make_ready(inner)
+
+    def _is_full(self, container: Task) -> bool:
+        """Whether as many items are under way as may be; those that failed, or can go no further, are not."""
+        at_most, items = _at_most(container), container.items or {}
+        if at_most is None:
+            return False
+        under_way = len(items) - len(container.queued or ())
+        if self.failing and under_way >= at_most:
+            under_way -= sum(self._is_at_rest(item) for item in items.values())
+        return under_way >= at_most
+
+    def _waits_with(self, task: Task) -> Task | None:
+        """The item that a failed task has to wait with before it is run again, as its place was given to others."""
+        item = _limited(task)
+        if item is None or item.container is None:
+            return None
+        return item if item.status == "queued" or (self._is_at_rest(item) and self._is_full(item.container)) else None
+
+    def _start_again(self, task: Task, item: Task | None) -> None:
+        if item is None or item.container is None:
+            self._make_ready(task)
+            return
+        task.status = "queued"
+        waiting = item.container.queued or deque()
+        if item not in waiting:
+            item.status = "queued"
+            item.container.queued = deque(sorted([*waiting, item], key=lambda one: one.index or 0))
 
     def _close(self, task: Task) -> None:
         """All that a container holds is over; what is missing is its own commit."""
@@ -539,7 +574,7 @@ class Machine:
     def _stand_failed(self, task: Task) -> None:
         task.status = "failed"
         self.failing[task.id] = task
-        self._look_whether_stuck(_holder(task))
+        self._look_whether_stuck(task)
 
     def _hand_over(self, task: Task) -> None:
         """A failure that is handled is a commit with an empty update and one arrow, to the handler."""
@@ -577,24 +612,29 @@ class Machine:
                 self._rise(holder)
                 holder.status = "inside"
 
-    def _look_whether_stuck(self, holder: Task | None) -> None:
-        """A container that catches failures fails once, when all else inside has gone as far as it can."""
-        while holder is not None:
-            if holder.status == "inside" and _catches(holder):
-                if holder not in self.stuck and self._is_stuck(holder):
-                    self.stuck.append(holder)
+    def _look_whether_stuck(self, task: Task | None) -> None:
+        """What to do when a task, or what is inside it, may have come to rest: a container that catches failures
+        fails once, when all else inside has gone as far as it can; an item makes room for others."""
+        while task is not None:
+            if task.container is not None:
+                self._release_queued(task.container)
+            if task.status == "inside" and _catches(task):
+                if task not in self.stuck and self._is_at_rest(task):
+                    self.stuck.append(task)
                 return
-            holder = _holder(holder)
+            task = _holder(task)
 
-    def _is_stuck(self, task: Task) -> bool:
-        has_failed = False
+    def _is_at_rest(self, task: Task) -> bool:
+        """Whether a task stands failed, or nothing inside it can go on because of what failed there."""
+        has_failed = task.status == "failed"
+        if not _has_begun_inside(task):
+            return has_failed
         for other in self._inside(task):
             if other.status in ("ready", "queued", "running", "asking"):
                 return False
             if other.status == "failed":
-                catcher = _catcher(other)
-                if catcher is not task and catcher is not None and catcher.status == "inside":
-                    return False  # it is stuck itself, and decided on first
+                if _is_caught_below(other, task):
+                    return False  # the container that catches it is stuck itself, and decided on first
                 has_failed = True
         return has_failed
 
@@ -619,10 +659,7 @@ def mapped_items(collection: Any) -> list[Any]:
 
 def folded_ends(scope: Scope, tasks: Any) -> tuple[Values, tuple[str, ...]]:
     """The fold of all live and ended tokens of a graph; fields in conflict keep their common dominator's value."""
-    tails = [arrow.tail for task in tasks if task.scope is scope and task.index is None for arrow in task.arrows]
-    tails += [arrow.tail for arrows in scope.groups.values() for arrow in arrows]
-    tails += [arrow.tail for arrow in scope.ended]
-    ends = fold_order(list(dict.fromkeys(tails)) or [scope.start])
+    ends = fold_order(tails_of(scope, tasks) or [scope.start])
     unmerged: list[str] = []
     settled: Writes = {}
     while True:
@@ -643,6 +680,14 @@ def is_unmerged(task: Task) -> bool:
 
 def _has_begun_inside(task: Task) -> bool:
     return task.child is not None or task.items is not None
+
+
+def tails_of(scope: Scope, tasks: Iterable[Task]) -> list[Commit]:
+    """The commits that the live and ended tokens of a graph come from."""
+    tails = [arrow.tail for task in tasks if task.scope is scope and task.index is None for arrow in task.arrows]
+    tails += [arrow.tail for arrows in scope.groups.values() for arrow in arrows]
+    tails += [arrow.tail for arrow in scope.ended]
+    return list(dict.fromkeys(tails))
 
 
 def _number(place: Place, tail: Commit, scope: Scope) -> tuple[str, int]:
@@ -686,13 +731,28 @@ def _catches(task: Task) -> bool:
     return task.place.handler is not None or retried
 
 
-def _catcher(task: Task) -> Task | None:
-    """The nearest container around a task that fails in place of it."""
-    return next((holder for holder in _upwards(_holder(task)) if _catches(holder)), None)
-
-
 def _is_contained(task: Task) -> bool:
-    return _catcher(task) is not None
+    return any(_catches(holder) for holder in _upwards(_holder(task)))
+
+
+def _is_caught_below(task: Task, top: Task) -> bool:
+    """Whether a container between a failed task and one further up still has to fail in place of it."""
+    for holder in _upwards(_holder(task)):
+        if holder is top:
+            return False
+        if holder.status == "inside" and _catches(holder):
+            return True
+    return False
+
+
+def _at_most(container: Task) -> int | None:
+    node = container.place.node
+    return node.at_most if isinstance(node, MapNode) else None
+
+
+def _limited(task: Task) -> Task | None:
+    """The nearest item of a map with `at_most` that a task is, or is inside of."""
+    return next((one for one in _upwards(task) if one.container and _at_most(one.container) is not None), None)
 
 
 def _is_beside(task: Task, failed: Task) -> bool:

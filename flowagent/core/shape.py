@@ -80,9 +80,10 @@ def differences(stored: Shape, current: Shape, where: str = "") -> list[str]:
 
 
 def _of_fields(old: dict[str, str], new: dict[str, str], where: str) -> list[str]:
-    lines = [f"{where}field `{name}` was removed" for name in old if name not in new]
-    lines += [f"{where}field `{name}` was added" for name in new if name not in old]
-    return lines
+    """A field that was added takes its default, so only what is gone (or renamed) stands in the way."""
+    added = ", ".join(f"`{name}`" for name in new if name not in old)
+    hint = f" (renamed to one of {added}?)" if added else ""
+    return [f"{where}field `{name}` was removed{hint}" for name in old if name not in new]
 
 
 def _of_node(name: str, old: Shape, new: Shape, where: str) -> list[str]:

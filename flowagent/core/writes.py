@@ -55,12 +55,19 @@ def _fold_of(reducer: Reducer | None) -> Callable[[Any, Any], Any]:
 
 
 def applied(reducers: Mapping[str, Reducer | None], values: Values, writes: Writes) -> Values:
-    """The state after an update; only the written fields are looked at."""
+    """The state after an update; only the written fields are looked at.
+
+    Raises:
+        ConflictError: a reducer failed; each update alone has passed it, so it is their meeting that it cannot take.
+    """
     if not writes:
         return values
     new = dict(values)
     for name, write in writes.items():
-        new[name] = folded(reducers.get(name), values.get(name), write)
+        try:
+            new[name] = folded(reducers.get(name), values.get(name), write)
+        except Exception as error:  # reducers are user code
+            raise unmergeable(name, (), error) from error
     return new
 
 
@@ -135,6 +142,21 @@ def _merged_field(
 ) -> Write:
     if len(sources) == 1:
         return sources[0].writes[name]
+    try:
+        return _merged_writes(name, reducer, sources, descends, data_of)
+    except ConflictError:
+        raise
+    except Exception as error:  # reducers are user code
+        raise unmergeable(name, [source.id for source in sources], error) from error
+
+
+def _merged_writes(
+    name: str,
+    reducer: Reducer | None,
+    sources: list[Source],
+    descends: Callable[[Source, Source], bool],
+    data_of: Callable[[str, Write], list[bytes]],
+) -> Write:
     wholes = _unsuperseded([source for source in sources if source.writes[name].kind != "delta"], descends)
     if not wholes:
         return _all_deltas(reducer, [source.writes[name] for source in sources])
@@ -197,6 +219,17 @@ def conflict(name: str, tasks: Sequence[str], how: str) -> ConflictError:
         f"field `{name}` was written by {who}, which ran beside one another, and {how}: declare a reducer "
         f"(Annotated[..., append], or `last` to let the last branch in declared order win), write different "
         f"fields, or settle it for this run with resume(resolve={{{name!r}: value}})",
+        field=name,
+        tasks=tasks,
+    )
+
+
+def unmergeable(name: str, tasks: Sequence[str], error: Exception) -> ConflictError:
+    """The error for a reducer that failed on writes which it took one by one."""
+    who = f" of {' and '.join(f'`{task}`' for task in tasks)}" if tasks else ""
+    return ConflictError(
+        f"the reducer of field `{name}` failed on the writes{who} together: {type(error).__name__}: {error}; mend the "
+        f"reducer, or settle the field for this run with resume(resolve={{{name!r}: value}})",
         field=name,
         tasks=tasks,
     )

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from flowagent.core.commits import Sent
 from flowagent.core.facts import Failure, Question, Way
 from flowagent.core.graph import Graph
-from flowagent.core.machine import Machine
+from flowagent.core.machine import Machine, is_unmerged
 from flowagent.core.nodes import END, START, GateNode, GraphNode, ItemNode, MapNode, RouterNode, is_choice
 from flowagent.core.policies import OnFailure, Retry
 from flowagent.core.position import export, restored
@@ -431,10 +431,9 @@ class Shell:
         yield from (("answer", question) for question in self.machine.questions)
         for task in self.machine.failing.values():
             if not self.is_handled(task):
-                yield ("resolve" if task.failures[0].merge else "retry", task.id)
+                yield ("resolve" if is_unmerged(task) else "retry", task.id)
         for task in self.machine.stuck:
-            if self.is_handled_by(task) or any(not one.merge for one in self.machine.failures_inside(task)):
-                yield "decide", task.id
+            yield "decide", task.id
 
     def act(self, action: Action) -> None:
         kind, name = action
@@ -590,7 +589,7 @@ class Shell:
         node = task.place.node
         retried = node is not None and node.options.retry is not None and task.index is None
         tries = self.attempts.get(f"{task.id} inside", 0)
-        if retried and (tries == 0 or not self.is_handled_by(task)):
+        if retried and tries == 0:
             self.attempts[f"{task.id} inside"] = tries + 1
             self.machine.go_on_inside(task)
             self.tell("go_on_inside", task.id)
@@ -637,7 +636,7 @@ class Shell:
     def look(self) -> None:
         """Note the state at each task; compare the whole position with the model's."""
         for task in self.machine.tasks.values():
-            if task.status == "failed" and task.failures and task.failures[0].merge:
+            if is_unmerged(task):
                 continue
             state = plain(task.values)
             if task.item is not None:

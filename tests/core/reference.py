@@ -512,16 +512,20 @@ class Reference:
         return {work.id for work in self.tasks.values() if work.status == "inside" and self.is_stuck(work)}
 
     def is_stuck(self, work: Work) -> bool:
-        """Whether all that is left to do about a container is to decide on the failures inside."""
-        inside = list(self.inside(work))
-        waiting = any(one.status in ("ready", "running", "asking", "queued") for one in inside)
-        failed = [one for one in inside if one.status == "failed"]
-        decided = [work, *(one for one in inside if one.status == "failed")]
-        return self.catches(work) and bool(failed) and not waiting and all(self.catcher(one) in decided for one in failed)
+        return self.catches(work) and self.at_rest(work)
 
-    def catcher(self, work: Work) -> Work | None:
-        """The nearest container around a task that catches its failure."""
-        return next((holder for holder in self.upwards(work)[1:] if self.catches(holder)), None)
+    def at_rest(self, work: Work) -> bool:
+        """Whether a task failed, or all that is left to do inside it is to decide on what failed there."""
+        inside = list(self.inside(work))
+        failed = [one for one in inside if one.status == "failed"]
+        undecided = [
+            holder
+            for one in failed
+            for holder in self.upwards(one)[1:]
+            if holder in inside and holder.status == "inside" and self.catches(holder)
+        ]
+        waiting = [one for one in inside if one.status in ("ready", "running", "asking", "queued")]
+        return work.status == "failed" or bool(failed and not undecided and not waiting)
 
     def inside(self, work: Work) -> Iterator[Work]:
         return (one for one in self.tasks.values() if work in self.upwards(one)[1:])
@@ -601,8 +605,7 @@ class Reference:
             self.settle_item(work, None, failed=True)
         else:
             work.status = "failed"
-            if work.container is not None:
-                self.release(work.container)
+        self.release()
 
     def open(self, task: str, values: Values) -> None:
         work = self.tasks[task]
@@ -614,17 +617,18 @@ class Reference:
         work = self.tasks[task]
         node = work.run.definition.nodes[work.node]
         if isinstance(node, MapNode):
-            count, at_most = len(self.state(task)[node.over]), node.at_most
+            count = len(self.state(task)[node.over])
         else:
-            count, at_most = sum(len(token.items) for token in work.tokens), None
+            count = sum(len(token.items) for token in work.tokens)
         work.status, work.opened = "inside", True
         for index in range(count):
             item = Work(ids.item_id(work.id, index), work.run, work.node, work.number, [], work.parents)
             item.container, item.index = work, index
-            item.status = "ready" if at_most is None or index < at_most else "queued"
+            item.status = "queued"
             work.items.append(item)
             self.tasks[item.id] = item
             self.seen.add(item.id)
+        self.release()
         if not count:
             self.close(work)
 
@@ -635,14 +639,60 @@ class Reference:
         self.tasks[task].status = "ready"
 
     def retry(self, task: str) -> None:
+        """A failed task is run again; a container goes on inside. What holds it goes on as well."""
         work = self.tasks[task]
         assert work.status == "failed" and work.merge_failed is None
-        work.status = "ready"
+        self.go_on(work)
+        for one in list(self.inside(work)):
+            if one.status == "failed" and one.merge_failed is None:
+                self.go_on(one)
+
+    def go_on(self, work: Work) -> None:
+        item = self.limited(work)
+        waits = item is not None and (
+            item.status == "queued" or (self.at_rest(item) and self.is_full(item.container))
+        )
+        for holder in self.upwards(work)[1:]:
+            if holder.status == "failed":
+                holder.status = "inside"
+        work.merge_failed = None
+        if (work.child is not None or work.opened) and not work.closing:
+            work.status = "inside"
+        elif item is not None and waits:
+            item.status = work.status = "queued"
+        else:
+            work.status = "ready"
 
     def go_on_inside(self, task: str) -> None:
         for one in list(self.inside(self.tasks[task])):
             if one.status == "failed" and one.merge_failed is None:
-                one.status = "ready"
+                self.go_on(one)
+
+    # -- at_most
+
+    def at_most(self, container: Work | None) -> int | None:
+        node = None if container is None else container.run.definition.nodes[container.node]
+        return node.at_most if isinstance(node, MapNode) else None
+
+    def limited(self, work: Work) -> Work | None:
+        """The nearest item of a map with a limit that a task is, or is inside of."""
+        return next((one for one in self.upwards(work) if self.at_most(one.container) is not None), None)
+
+    def is_full(self, container: Work | None) -> bool:
+        at_most = self.at_most(container)
+        assert container is not None
+        under_way = [one for one in container.items if one.status not in ("gone", "queued") and not self.at_rest(one)]
+        return at_most is not None and len(under_way) >= at_most
+
+    def release(self) -> None:
+        """Let items that wait for their turn start, wherever there is room."""
+        for container in list(self.tasks.values()):
+            for item in container.items:
+                if item.status == "queued" and not self.is_full(container):
+                    item.status = "ready" if item.child is None else "inside"
+                    for one in self.inside(item):
+                        if one.status == "queued" and self.limited(one) is item:
+                            one.status = "ready"
 
     def resolve(self, task: str, mapping: Mapping[str, Any]) -> None:
         """A failed merge is settled: a commit between the arrivals and the task that could not start."""
@@ -665,8 +715,7 @@ class Reference:
             self.forget(work)
             run.end([settled])
         else:
-            run.try_merge(work)
-            assert work.merge_failed is None
+            self.go_on(work)
 
     # -- items
 
@@ -675,14 +724,9 @@ class Reference:
         assert container is not None and index is not None
         self.forget(work)
         container.settled[index] = (not failed, result)
-        self.release(container)
+        self.release()
         if len(container.settled) == len(container.items):
             self.close(container)
-
-    def release(self, container: Work) -> None:
-        queued = [one for one in container.items if one.status == "queued"]
-        if queued:
-            queued[0].status = "ready"
 
     def close(self, work: Work) -> None:
         work.closing = True

@@ -241,14 +241,13 @@ class Stamp:
         (defaultdict[str, int], {"a": 1}, lambda v: v.update(b=2)),
         (OrderedDict[str, int], {"a": 1}, lambda v: v.update(b=2)),
         (Counter[str], {"a": 1}, lambda v: v.update("b")),
-        (bytearray, bytearray(b"a"), lambda v: v.append(2)),
         (Row, {"point": Point()}, lambda v: setattr(v["point"], "x", 2)),
         (Stamp, Stamp(Point()), lambda v: setattr(v.point, "x", 2)),
         (tuple[Point, ...], (Point(),), lambda v: setattr(v[0], "x", 2)),
         (dict[str, list[Point]], {"a": [Point()]}, lambda v: setattr(v["a"][0], "x", 2)),
         (TypeAliasType("Alias", list[Point]), [Point()], lambda v: setattr(v[0], "x", 2)),
     ],
-    ids=["deque", "defaultdict", "ordered", "counter", "bytearray", "typeddict", "dataclass", "tuple", "dict", "alias"],
+    ids=["deque", "defaultdict", "ordered", "counter", "typeddict", "dataclass", "tuple", "dict", "alias"],
 )
 def test_whatever_can_be_changed_is_copied_first(kind: Any, value: Any, change: Callable[[Any], Any]) -> None:
     """However a changeable part is spelled: changing it reaches no other task, and is known to have happened."""

@@ -12,7 +12,7 @@ import pytest
 from examples import documents, nested_map
 from examples.triage import __main__ as triage
 from examples.triage import attachments, checks, drafting
-from examples.triage.answers import by_asking, by_rule
+from examples.triage.answers import WAITING, by_asking, by_rule
 from examples.triage.desk import HERE, Desk
 from examples.triage.graphs import Inbox, inbox
 from examples.triage.model import Message
@@ -180,6 +180,17 @@ def test_answers_come_from_a_rule_or_a_person():
     assert by_asking(QUESTIONS[0], ask=lambda _: next(said)) == "approve"
 
 
+def test_without_an_answer_the_run_is_left_waiting():
+    """Where nobody can answer, the command ends as one that waits."""
+
+    def nobody(_: str) -> str:
+        raise EOFError
+
+    with pytest.raises(SystemExit) as ended:
+        by_asking(QUESTIONS[0], ask=nobody)
+    assert ended.value.code == WAITING
+
+
 # ------------------------------------------------------------------------------------------------- triage: the whole
 
 
@@ -215,16 +226,17 @@ def test_triage_sorts_every_ticket_and_asks_before_large_refunds(tmp_path: Path)
 def test_triage_from_the_command_line_waits_goes_on_and_is_done(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     """The same command starts a run, finds it waiting, answers it, and finds it done."""
     command = ["--out", str(tmp_path)]
-    assert triage.main(command) == triage.WAITING
+    assert triage.main(command) == WAITING
     asked = [line.partition(": ")[2] for line in capsys.readouterr().out.splitlines()[1:4]]
     assert sorted(asked) == sorted(QUESTIONS)
-    assert triage.main([*command, "--approve-up-to", "2000"]) == triage.DONE
+    assert triage.main([*command, "--approve-up-to", "2000"]) == 0
     effects = (tmp_path / "effects.txt").read_bytes()
-    assert triage.main(command) == triage.DONE
+    assert triage.main(command) == 0
     assert (tmp_path / "effects.txt").read_bytes() == effects
     assert (tmp_path / "report.md").read_text(encoding="utf-8").startswith("# Triage\n\n28 tickets: ")
 
 
+@pytest.mark.slow
 def test_triage_demo_survives_kill_9(tmp_path: Path):
     """The demo kills, resumes, answers and draws, and no recorded task runs again."""
     command = [sys.executable, "-m", "examples.triage.demo", "--out", str(tmp_path)]

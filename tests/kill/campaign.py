@@ -1,143 +1,330 @@
 """Kill runs at random moments, resume them, and hold each against a run that nobody disturbed.
 
-    python -m tests.kill --kills 1000 --seed 7          a campaign
-    python -m tests.kill --seed 7 --case 123            one of its cases again; --times 50 for bad luck to strike twice
+    python -m tests.kill --kills 1000 --seed 7              a campaign
+    python -m tests.kill --seed 7 --case 123 --times 20     one of its cases again, twenty times
 
 A case is one run: started in some way, killed at a moment drawn evenly from the time that an undisturbed run takes,
-resumed in some way, perhaps killed again, until it is over. All that is drawn follows from the seed and the case's
-number; what a seed cannot fix is how fast the machine is, so where exactly a kill hits.
+resumed in some way, perhaps killed again meanwhile, until it is over. All that is drawn follows from the seed and the
+number of the case. What a seed cannot fix is how fast the machine is, and so where exactly a kill hits.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import queue
 import random
 import shutil
 import statistics
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal, get_args
+from typing import Final, Literal, get_args
 
-from tests.kill.child import Advance, Advanced, How, Look, Nursery, Reply, Seen
+from flowagent.core.nodes import RouterNode
+from tests.kill import checks
+from tests.kill.checks import Journal, Reference, call_of, journal_of
+from tests.kill.child import Advance, Advanced, How, Look, Nursery, Reply
 from tests.kill.graphs import SUBJECTS
 
 RUN: Final = "r-1"
-LONGEST_PAUSE: Final = 0.008
 STARTS: Final[tuple[How, ...]] = ("run_sync", "run", "stream")
-HOWS: Final[tuple[How, ...]] = get_args(How)
+RECOVERIES: Final[tuple[How, ...]] = get_args(How)
 AGAIN: Final = 0.35
 """How likely a recovery is killed too."""
 MOST_KILLS: Final = 3
-STATUSES_OF_THE_DEAD: Final = (None, "interrupted", "waiting", "completed")
-
-
-# -- what is compared --------------------------------------------------------------------------------------------------
+Durability = Literal["step", "fast", "exit"]
 
 
 @dataclass(frozen=True, slots=True)
-class Journal:
-    """What a store held at one moment, read as this test needs it.
+class Case:
+    """One run to be killed; `durability` is drawn where it is not given."""
 
-    Attributes:
-        seen: what was found there.
-        stored: the tasks and steps of tasks that will never run again: `task`, `task#step`.
-        needs: by task, what must have been stored before it started.
+    seed: int
+    number: int
+    subject: str
+    durability: Durability | None = None
+
+    def __str__(self) -> str:
+        return f"case {self.number} ({self.subject}); again: python -m tests.kill --seed {self.seed} --case {self.number}"
+
+
+@dataclass(slots=True)
+class Tally:
+    """What came of some cases."""
+
+    cases: int = 0
+    kills: int = 0
+    recovery_kills: int = 0
+    unstored: int = 0
+    waiting: int = 0
+    over: int = 0
+    from_snapshot: int = 0
+    calls: int = 0
+    repeated: int = 0
+    faults: list[str] = field(default_factory=list[str])
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
+
+
+# -- one case ----------------------------------------------------------------------------------------------------------
+
+
+class Play:
+    """Plays one case: the only place that knows in which order things happen.
+
+    Args:
+        case: what to play.
+        nursery: where the processes come from.
+        reference: the undisturbed run.
+        folder: an empty folder for its files.
     """
 
-    seen: Seen
-    stored: frozenset[str]
-    needs: dict[str, frozenset[str]]
+    def __init__(self, case: Case, nursery: Nursery, reference: Reference, folder: Path) -> None:
+        self._case = case
+        self._nursery = nursery
+        self._reference = reference
+        self._folder = folder
+        self._chance = random.Random(f"{case.seed} {case.number}")
+        self._durability: Durability = case.durability or self._chance.choice(("step", "step", "fast"))
+        self._tally = Tally(cases=1)
+        self._before: Journal | None = None
+        self._lines: list[str] = []
 
-    @classmethod
-    def of(cls, seen: Seen) -> Journal:
-        stored: set[str] = set()
-        needs: dict[str, frozenset[str]] = {}
-        for _, kind, text in seen.records:
-            data: dict[str, Any] = json.loads(text)
-            match kind:
-                case "started":
-                    stored.add("START")
-                case "opened":
-                    stored.add(f"{data['task']}/START")
-                case "memo":
-                    stored.add(f"{data['task']}#{data['name'].removeprefix('step:')}")
-                case "done":
-                    stored.add(data["task"])
-                    needs[data["task"]] = frozenset(data["parents"])
-                case "item":
-                    stored.add(data["task"])
-                case _:
-                    pass
-        return cls(seen, frozenset(stored), needs)
+    def play(self) -> Tally:
+        """Kill and resume until the run is over."""
+        reply = self._first_kill()
+        while reply.ended == "killed":
+            self._after_kill()
+            how = self._chance.choice(RECOVERIES if self._before is not None else STARTS)
+            reply = self._advance(how, self._next_kill())
+        if reply.ended != "done":
+            self._blame([f"the process {reply.ended}: {reply.text}"])
+            return self._tally
+        self._after_end(Advanced.model_validate_json(reply.text))
+        return self._tally
 
-    def needed_by(self, call: str) -> frozenset[str]:
-        """What must be stored before a task, an item or a step in one starts."""
-        task = call.partition("#")[0]
-        if task in self.needs:
-            return self.needs[task]
-        return self.needs.get(task.rpartition("[")[0], frozenset())  # an item waits for what its map waits for
+    def _first_kill(self) -> Reply:
+        how = self._chance.choice(STARTS)
+        for attempt in range(100):
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder.mkdir(parents=True)
+            reply = self._advance(how, self._reference.seconds * self._chance.random())
+            if reply.ended != "done":
+                return reply
+            assert attempt < 99, "a hundred times the process was faster than its killer"
+        raise AssertionError
+
+    def _next_kill(self) -> float | None:
+        if self._tally.kills >= MOST_KILLS or self._chance.random() > AGAIN:
+            return None
+        stored = 0 if self._before is None else len(self._before.seen.records)
+        left = 1 - stored / len(self._reference.journal.seen.records)
+        return self._reference.seconds * max(left, 0.2) * self._chance.random()
+
+    def _advance(self, how: How, kill_after: float | None) -> Reply:
+        return self._nursery.advance(
+            Advance(
+                subject=self._case.subject,
+                store=self._folder / "runs.db",
+                run_id=RUN,
+                how=how,
+                effects=self._folder / "effects",
+                seed=f"{self._case.seed} {self._case.number}",
+                durability=self._durability,
+                kill_after=kill_after,
+            )
+        )
+
+    def _after_kill(self) -> None:
+        tally = self._tally
+        tally.kills += 1
+        tally.recovery_kills += tally.kills > 1
+        # A copy is looked at, so that whoever resumes finds the files as the killed process left them.
+        copy = self._folder / f"after-kill-{tally.kills}"
+        copy.mkdir()
+        for file in self._folder.glob("runs.db*"):
+            if not file.name.endswith("-shm"):
+                shutil.copy(file, copy)
+        now = self._checked(copy / "runs.db")
+        self._blame(checks.of_killed(now))
+        tally.unstored += now.seen.status is None
+        tally.waiting += now.seen.status == "waiting"
+        tally.over += now.seen.status == "completed"
+        tally.from_snapshot += now.seen.snapshot is not None
+        self._before = None if now.seen.status is None else now
+
+    def _after_end(self, ended: Advanced) -> None:
+        if ended.status != "completed":
+            self._blame([f"the run ended as {ended.status!r}"])
+        now = self._checked(self._folder / "runs.db")
+        self._blame(checks.of_end(now, self._reference))
+        times = Counter(self._lines)
+        self._tally.calls = len(self._lines)
+        self._tally.repeated = sum(times.values()) - len(times)
+        for line, number in times.items():
+            if number > self._tally.kills + 1:
+                self._blame([f"`{call_of(line)}` was called {number} times, and killed {self._tally.kills} times at most"])
+        self._once_more(now)
+
+    def _once_more(self, before: Journal) -> None:
+        """The same call again reads what is there, and does nothing."""
+        self._before = before
+        reply = self._advance("run_sync", None)
+        if reply.ended != "done" or not Advanced.model_validate_json(reply.text).replayed:
+            self._blame([f"the same call again does not replay: {reply}"])
+        now = self._checked(self._folder / "runs.db")
+        if now != before:
+            self._blame(["the same call again changed the store"])
+
+    def _checked(self, store: Path) -> Journal:
+        """What is stored now, held against what was and what was called in between."""
+        seen = self._nursery.look(Look(subject=self._case.subject, store=store, run_id=RUN))
+        now = journal_of(seen)
+        lines = lines_of(self._folder / "effects")
+        new = lines[len(self._lines) :]
+        self._blame(checks.of_store(now, self._before))
+        self._blame(checks.of_calls(lines, new, self._before, now, self._reference))
+        self._lines = lines
+        return now
+
+    def _blame(self, faults: Iterable[str]) -> None:
+        self._tally.faults += [f"{self._case}\n    after {self._tally.kills} kills: {fault}" for fault in faults]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reference:
-    """An undisturbed run of a graph.
+def lines_of(effects: Path) -> list[str]:
+    """The lines of an effects file."""
+    return effects.read_text().splitlines() if effects.exists() else []
 
-    Attributes:
-        journal: what its store held.
-        seconds: how long it takes.
-        routers: its routers, which may be asked together with the node before them.
+
+# -- many --------------------------------------------------------------------------------------------------------------
+
+
+def undisturbed(subject: str, nursery: Nursery, folder: Path) -> Reference:
+    """Run a graph in each way without a kill; all must give the same."""
+    found: list[Reference] = []
+    for how in STARTS:
+        place = folder / f"{subject}-{how}"
+        place.mkdir(parents=True)
+        store, effects = place / "runs.db", place / "effects"
+        reply = nursery.advance(
+            Advance(subject=subject, store=store, run_id=RUN, how=how, effects=effects, seed=how)
+        )
+        assert reply.ended == "done", f"{subject}, {how}: {reply}"
+        journal = journal_of(nursery.look(Look(subject=subject, store=store, run_id=RUN)))
+        routers = frozenset(name for name, node in SUBJECTS[subject].graph.nodes.items() if isinstance(node, RouterNode))
+        found.append(Reference(journal=journal, calls=lines_of(effects), seconds=reply.seconds, routers=routers))
+    first = found[0]
+    seconds = statistics.median(one.seconds for one in found)
+    for one in found:
+        wrong = [*checks.of_end(one.journal, first), *checks.of_store(one.journal, None)]
+        wrong += checks.of_calls(one.calls, one.calls, None, one.journal, first)
+        assert not wrong and len(one.calls) == len(first.calls), f"{subject} undisturbed: {wrong}"
+    return Reference(journal=first.journal, calls=first.calls, seconds=seconds, routers=first.routers)
+
+
+@contextmanager
+def nurseries(jobs: int) -> Iterator[Sequence[Nursery]]:
+    """Some warm processes."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(Nursery()) for _ in range(jobs)]
+
+
+def campaign(cases: Sequence[Case], warm: Sequence[Nursery], folder: Path, *, keep: bool = False) -> dict[str, Tally]:
+    """Play cases, as many at a time as there are nurseries.
+
+    Args:
+        cases: what to play.
+        warm: where the processes come from.
+        folder: for the files; those of a case that went well are removed.
+        keep: whether to keep them all.
+
+    Returns:
+        What came of them, by graph.
     """
+    references = {case.subject: None for case in cases}
+    known = {subject: undisturbed(subject, warm[0], folder) for subject in references}
+    idle: queue.SimpleQueue[Nursery] = queue.SimpleQueue()
+    for nursery in warm:
+        idle.put(nursery)
 
-    journal: Journal
-    seconds: float
-    routers: frozenset[str]
+    def play(turn: int, case: Case) -> tuple[str, Tally]:
+        nursery = idle.get()
+        try:
+            place = folder / f"{turn}-case-{case.number}"
+            tally = Play(case, nursery, known[case.subject], place).play()
+            if not (tally.faults or keep):
+                shutil.rmtree(place)
+            return case.subject, tally
+        finally:
+            idle.put(nursery)
 
-
-def history_of(seen: Seen) -> list[str]:
-    """What happened, in an order that does not depend on which branch was faster."""
-    return sorted(json.dumps(step, sort_keys=True) for step in seen.history)
-
-
-def faults_of_store(seen: Seen, before: Seen | None) -> Iterable[str]:
-    """What is wrong with a store by itself, or after what it held before."""
-    if seen.integrity != "ok":
-        yield f"SQLite says that the file is damaged: {seen.integrity}"
-    if [seq for seq, _, _ in seen.records] != list(range(len(seen.records))):
-        yield f"the records are numbered {[seq for seq, _, _ in seen.records]}"
-    if before is not None and seen.records[: len(before.records)] != before.records:
-        yield "records that were stored have changed"
-    known: set[str] = set()
-    for seq, kind, text in seen.records:
-        if kind in ("done", "item"):
-            task = json.loads(text)["task"]
-            if task in known:
-                yield f"task `{task}` was recorded twice, the second time as number {seq}"
-            known.add(task)
+    sums: dict[str, Tally] = {subject: Tally() for subject in known}
+    with ThreadPoolExecutor(len(warm)) as pool:
+        for subject, tally in pool.map(play, range(len(cases)), cases):
+            sums[subject] += tally
+    return sums
 
 
-def faults_of_effects(lines: Sequence[str], new: Sequence[str], before: Journal | None, now: Journal) -> Iterable[str]:
-    """What is wrong with the calls of one process, given what was stored when it began and when it ended."""
-    for line in lines:
-        call, _, key = line.partition(" ")
-        if key != f"{RUN}/{call.partition('#')[0]}":
-            yield f"`{call}` had the key {key!r}"
-    for line in new:
-        call = line.partition(" ")[0]
-        if before is not None and {call, call.partition("#")[0]} & before.stored:
-            yield f"`{call}` was recorded, and was run again"
-    called = {line.partition(" ")[0] for line in lines}
-    for call in now.stored:
-        if call in now.needs and False:  # noqa: SIM223
-            yield call
-    del called
+def cases_of(seed: int, numbers: Iterable[int], durability: Durability | None = None) -> list[Case]:
+    """The cases of a campaign; they take turns with the graphs."""
+    names = list(SUBJECTS)
+    return [Case(seed, number, names[number % len(names)], durability) for number in numbers]
 
 
+# -- the command -------------------------------------------------------------------------------------------------------
+
+COLUMNS: Final = {
+    "runs": "cases",
+    "kills": "kills",
+    "in recovery": "recovery_kills",
+    "not yet stored": "unstored",
+    "waiting": "waiting",
+    "over": "over",
+    "snapshot": "from_snapshot",
+    "calls": "calls",
+    "repeated": "repeated",
+}
+
+
+def table_of(sums: dict[str, Tally]) -> str:
+    """The figures of a campaign."""
+    rows = {**sums, "all": sum(sums.values(), Tally())}
+    lines = [f"{'graph':<10}" + "".join(f"{title:>16}" for title in COLUMNS) + f"{'faults':>16}"]
+    for name, tally in rows.items():
+        figures = [getattr(tally, attribute) for attribute in COLUMNS.values()]
+        lines.append(f"{name:<10}" + "".join(f"{figure:>16}" for figure in [*figures, len(tally.faults)]))
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a campaign and print what came of it; 1 if anything went wrong."""
+    parser = argparse.ArgumentParser(prog="python -m tests.kill", description="Kill runs and resume them.")
+    parser.add_argument("--kills", type=int, default=100, help="how many runs are killed, in turns over the graphs")
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1_000_000))
+    parser.add_argument("--case", type=int, help="play only the case of this number")
+    parser.add_argument("--times", type=int, default=1, help="with --case: play it so often")
+    parser.add_argument("--jobs", type=int, default=2, help="how many at a time")
+    options = parser.parse_args(arguments)
+    numbers = range(options.kills) if options.case is None else [options.case] * options.times
+    began = time.monotonic()
+    folder = Path(tempfile.mkdtemp(prefix="flowagent-kill-"))
+    with nurseries(1 if options.case is not None else options.jobs) as warm:
+        sums = campaign(cases_of(options.seed, numbers), warm, folder)
+    faults = [fault for tally in sums.values() for fault in tally.faults]
+    print("\n\n".join([*faults, table_of(sums)]))
+    print(f"seed {options.seed}, {time.monotonic() - began:.1f} s", end="")
+    print(f"; the files of what went wrong are in {folder}" if faults else "")
+    if not faults:
+        shutil.rmtree(folder)
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -13,7 +13,10 @@ from typing import Annotated, Any, Literal
 
 from flowagent import Context, Goto, Graph, Send, State, Update, add, append, merge, union
 
-PADDING = "." * 1500
+LONGEST_PAUSE = 0.008
+"""Before and after each line, in seconds: enough for a kill to hit anywhere, little enough for many kills."""
+
+PADDING = "." * 5000
 """Makes the journals of some graphs heavy enough for snapshots."""
 
 
@@ -23,13 +26,11 @@ class Effects:
     Args:
         path: the file.
         seed: the pauses around each line follow from it and the task, so that no two seeds have the same timing.
-        longest: the longest pause, in seconds.
     """
 
-    def __init__(self, path: Path, seed: str, longest: float) -> None:
+    def __init__(self, path: Path, seed: str) -> None:
         self._path = path
         self._seed = seed
-        self._longest = longest
 
     def work(self, ctx: Context[Effects, Any], part: str = "") -> None:
         """Do something: wait, leave a line, wait."""
@@ -47,7 +48,7 @@ class Effects:
 
     def _pauses(self, ctx: Context[Effects, Any], part: str) -> tuple[float, float]:
         chance = random.Random(f"{self._seed} {ctx.task_id} {part}")
-        return chance.random() * self._longest, chance.random() * self._longest
+        return chance.random() * LONGEST_PAUSE, chance.random() * LONGEST_PAUSE
 
     def _leave(self, ctx: Context[Effects, Any], part: str) -> None:
         line = f"{ctx.task_id}{'#' if part else ''}{part} {ctx.key}\n".encode()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
+import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,8 +24,11 @@ def me() -> Owner:
     return parsed
 
 
-async def sleeper() -> asyncio.subprocess.Process:
-    return await asyncio.create_subprocess_exec(sys.executable, "-c", "input()", stdin=asyncio.subprocess.PIPE)
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(["sleep", "60"]) as process:
+        yield process
+        process.kill()
 
 
 def named(pid: int) -> Owner:
@@ -43,28 +47,23 @@ def test_a_process_has_one_name_and_lives() -> None:
 
 
 @linux
-async def test_death_is_proved_on_the_same_boot() -> None:
+def test_death_is_proved_on_the_same_boot(sleeper: subprocess.Popen[bytes]) -> None:
     """A process that ended is dead, at once, even while it waits for its parent; a living one is not."""
-    process = await sleeper()
-    name = str(named(process.pid))
+    name = str(named(sleeper.pid))
     assert not owner.is_dead(name)
-    assert owner.describe(name) == f"process {process.pid}"
-    os.kill(process.pid, 9)
-    while (stat := owner._stat(process.pid)) is not None and stat[0] not in "ZX":
-        await asyncio.sleep(0)
+    assert owner.describe(name) == f"process {sleeper.pid}"
+    sleeper.kill()
+    os.waitid(os.P_PID, sleeper.pid, os.WEXITED | os.WNOWAIT)
     assert owner.is_dead(name)
-    await process.communicate()
+    sleeper.wait()
     assert owner.is_dead(name)
 
 
 @linux
-async def test_an_equal_pid_is_not_an_equal_process() -> None:
+def test_an_equal_pid_is_not_an_equal_process(sleeper: subprocess.Popen[bytes]) -> None:
     """A process with another start time under the same pid proves that the owner is gone; so does our own pid."""
-    process = await sleeper()
-    assert owner.is_dead(str(named(process.pid)._replace(started="1")))
+    assert owner.is_dead(str(named(sleeper.pid)._replace(started="1")))
     assert owner.is_dead(str(me()._replace(started="1")))
-    process.kill()
-    await process.communicate()
 
 
 def test_nothing_is_proved_from_afar() -> None:
@@ -122,10 +121,9 @@ def row(name: str | None, until: float, ticks: float) -> Row:
 
 
 @linux
-async def test_a_changed_clock_steals_no_lease() -> None:
+def test_a_changed_clock_steals_no_lease(sleeper: subprocess.Popen[bytes]) -> None:
     """Of a living process of this boot the monotonic clock decides, of any other the wall clock."""
-    process = await sleeper()
-    here = str(named(process.pid))
+    here = str(named(sleeper.pid))
     wall, ticks = time.time(), time.monotonic()
     assert row(here, wall - 86400, ticks + 30).is_held()
     assert not row(here, wall + 86400, ticks - 1).is_held()
@@ -133,5 +131,3 @@ async def test_a_changed_clock_steals_no_lease() -> None:
     assert row(afar, wall + 30, 0.0).is_held()
     assert not row(afar, wall - 1, ticks + 30).is_held()
     assert not row(None, wall + 30, ticks + 30).is_held()
-    process.kill()
-    await process.communicate()

@@ -171,27 +171,45 @@ async def test_a_directory_that_cannot_be_written_is_refused(tmp_path: Path) -> 
     assert names(tmp_path) == []
 
 
+def text(path: Path) -> None:
+    path.write_text("dear diary")
+
+
+def header(path: Path) -> None:
+    path.write_bytes(b"SQLite format 3\0")
+
+
+def garbage(path: Path) -> None:
+    path.write_bytes(b"SQLite format 3\0" + b"\xff" * 5000)
+
+
+def other(path: Path) -> None:
+    foreign(path, "CREATE TABLE bookmarks(url)")
+
+
+def other_in_wal_mode(path: Path) -> None:
+    foreign(path, "PRAGMA journal_mode=WAL", "PRAGMA application_id=7", "CREATE TABLE t(x)")
+
+
+def lookalike(path: Path) -> None:
+    foreign(path, "CREATE TABLE runs(run_id)", "PRAGMA user_version=1")
+
+
+def newer(path: Path) -> None:
+    foreign(path, f"PRAGMA application_id={APPLICATION_ID}", "PRAGMA user_version=99", "CREATE TABLE runs(x)")
+
+
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (lambda path: path.write_text("dear diary"), "is not a SQLite database"),
-        (lambda path: path.write_bytes(b"SQLite format 3\0"), "is damaged"),
-        (lambda path: path.write_bytes(b"SQLite format 3\0" + b"\xff" * 5000), "is damaged"),
-        (lambda path: foreign(path, "CREATE TABLE bookmarks(url)"), "is the database of another program"),
-        (
-            lambda path: foreign(path, "PRAGMA journal_mode=WAL", "PRAGMA application_id=7", "CREATE TABLE t(x)"),
-            "is the database of another program",
-        ),
-        (
-            lambda path: foreign(path, "CREATE TABLE runs(run_id)", "PRAGMA user_version=1"),
-            "is the database of another program",
-        ),
-        (
-            lambda path: foreign(path, f"PRAGMA application_id={APPLICATION_ID}", "PRAGMA user_version=99"),
-            "was written by a newer flowagent .format 99, this one knows 1.; upgrade flowagent",
-        ),
+        (text, "is not a SQLite database"),
+        (header, "is damaged"),
+        (garbage, "is damaged"),
+        (other, "is the database of another program"),
+        (other_in_wal_mode, "is the database of another program"),
+        (lookalike, "is the database of another program"),
+        (newer, r"was written by a newer flowagent \(format 99, this one knows 1\); upgrade flowagent"),
     ],
-    ids=["text", "header", "garbage", "other", "other-wal", "lookalike", "newer"],
 )
 async def test_a_file_of_another_kind_is_refused_untouched(
     tmp_path: Path, make: Callable[[Path], object], why: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import apsw
@@ -19,7 +20,7 @@ from tests.stores.faults import Disk
 START = [Record(0, "started", b"{}")]
 
 
-def lines(path: Path, question: str) -> list[tuple[object, ...]]:
+def lines(path: Path, question: str) -> Sequence[Sequence[object]]:
     connection = apsw.Connection(str(path))
     try:
         return connection.execute(question).fetchall()
@@ -115,7 +116,7 @@ async def test_a_failed_claim_signs_in_all_the_same(tmp_path: Path) -> None:
     """A process is signed in even when the first claim of its transaction is refused."""
     path = tmp_path / "runs.db"
     store = SQLiteStore(path)
-    await store.create("r", "g", START)
+    lease = await store.create("r", "g", START)
     store._database().renew_at = 0.0
     connection = apsw.Connection(str(path))
     connection.execute("DELETE FROM owners")
@@ -124,6 +125,7 @@ async def test_a_failed_claim_signs_in_all_the_same(tmp_path: Path) -> None:
         await store.claim("r")
     assert len(lines(path, "SELECT * FROM owners")) == 1
     assert (await store.info("r")).lease_until > 0
+    await store.release(lease)
     await store.close()
 
 

@@ -20,12 +20,12 @@ def test_a_path_names_a_sqlite_store(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert store.name == f"SQLite store `{tmp_path / 'runs.db'}`"
     assert repr(store) == f"SQLiteStore('{tmp_path / 'runs.db'}')"
     monkeypatch.chdir(tmp_path)
-    near = open_store("runs.db")
-    assert near is open_store("runs.db")
-    assert near.name == "SQLite store `runs.db`"
+    assert open_store("runs.db") is store
     (tmp_path / "sub").mkdir()
     monkeypatch.chdir(tmp_path / "sub")
-    assert open_store("runs.db") is not near
+    near = open_store("runs.db")
+    assert near is not store
+    assert near.name == "SQLite store `runs.db`"
 
 
 def test_a_store_names_itself() -> None:
@@ -45,4 +45,4 @@ def test_sqlite_is_loaded_when_it_is_named() -> None:
     )
     subprocess.run([sys.executable, "-c", script], check=True, cwd=Path(__file__).parents[2])
     with pytest.raises(AttributeError, match="no attribute 'RedisStore'"):
-        flowagent.stores.RedisStore  # noqa: B018  # pyright: ignore[reportAttributeAccessIssue]
+        flowagent.stores.RedisStore  # noqa: B018

@@ -1,0 +1,157 @@
+"""What must be true of a run that was killed: decided from what was found, without touching a file or a process."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tests.kill.child import Seen
+
+STATUSES_OF_THE_DEAD: Final = frozenset({None, "interrupted", "waiting", "completed"})
+"""Where a run may stand whose process was killed; None when it was not even stored."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Journal:
+    """What a store held at one moment.
+
+    Attributes:
+        seen: what was found there.
+        stored: what is recorded and must not run again: tasks, `task#name` for steps within, `graph/START`.
+        needs: by task, what it follows from.
+    """
+
+    seen: Seen
+    stored: frozenset[str]
+    needs: dict[str, frozenset[str]]
+
+    def needed_by(self, call: str) -> frozenset[str]:
+        """What must be stored before a task, an item of one, or a step within one starts."""
+        task = call.partition("#")[0]
+        return self.needs[task if task in self.needs else task.rpartition("[")[0]]
+
+
+def journal_of(seen: Seen) -> Journal:
+    """Read what was seen of a store."""
+    stored: set[str] = set()
+    needs: dict[str, frozenset[str]] = {}
+    for _, kind, text in seen.records:
+        data: dict[str, Any] = json.loads(text)
+        match kind:
+            case "started":
+                stored.add("START")
+            case "opened":
+                stored.add(f"{data['task']}/START")
+            case "memo":
+                stored.add(f"{data['task']}#{data['name'].removeprefix('step:')}")
+            case "done" | "item":
+                stored.add(data["task"])
+                needs |= {data["task"]: frozenset(data["parents"])} if "parents" in data else {}
+            case _:
+                pass
+    return Journal(seen=seen, stored=frozenset(stored), needs=needs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """An undisturbed run.
+
+    Attributes:
+        journal: what its store held at the end.
+        calls: what was called, a line for each.
+        seconds: how long it took.
+        routers: the names of its routers.
+    """
+
+    journal: Journal
+    calls: Sequence[str]
+    seconds: float
+    routers: frozenset[str]
+
+    def needed_by(self, call: str) -> frozenset[str]:
+        """What must be stored before a call; a router may be asked before the node ahead of it is stored."""
+        needed = self.journal.needed_by(call)
+        if call.partition("@")[0] not in self.routers:
+            return needed
+        return frozenset[str]().union(*(self.journal.needed_by(before) for before in needed))
+
+
+def call_of(line: str) -> str:
+    """What was called, of a line `call key`."""
+    return line.partition(" ")[0]
+
+
+def history_of(seen: Seen) -> Counter[str]:
+    """What happened, but for its order, which may depend on which branch was faster."""
+    return Counter(json.dumps(step, sort_keys=True) for step in seen.history)
+
+
+def of_store(now: Journal, before: Journal | None) -> Iterable[str]:
+    """What is wrong with a store, by itself and after what it held before."""
+    records = now.seen.records
+    if now.seen.integrity != "ok":
+        yield f"SQLite says that its file is damaged: {now.seen.integrity}"
+    if [seq for seq, _, _ in records] != list(range(len(records))):
+        yield f"the records are numbered {[seq for seq, _, _ in records]}"
+    if before is not None and records[: len(before.seen.records)] != before.seen.records:
+        yield "records have changed after they were stored"
+    recorded = Counter(json.loads(text)["task"] for _, kind, text in records if kind in ("done", "item"))
+    yield from (f"`{task}` was recorded {times} times" for task, times in recorded.items() if times > 1)
+    known: set[str] = set()
+    for seq, kind, text in records:
+        data = json.loads(text)
+        missing = set(data.get("parents", ())) - known - {"START"}
+        missing = {parent for parent in missing if not parent.endswith("/START")}
+        if missing:
+            yield f"record {seq} ({kind} `{data['task']}`) stands before {sorted(missing)}, which it follows from"
+        known.add(data.get("task", ""))
+
+
+def of_calls(lines: Sequence[str], new: Sequence[str], before: Journal | None, now: Journal, by: Reference) -> Iterable[str]:
+    """What is wrong with what was called.
+
+    Args:
+        lines: all calls of the run so far.
+        new: those of the process that has just ended.
+        before: what was stored when that process began.
+        now: what was stored when it ended.
+        by: the undisturbed run.
+    """
+    keys = {call_of(line): line for line in by.calls}
+    for line in lines:
+        if keys.get(call_of(line)) != line:
+            yield f"`{line}` was called; an undisturbed run calls {keys.get(call_of(line), 'no such thing')!r}"
+    for line in new:
+        call = call_of(line)
+        if before is not None and {call, call.partition("#")[0]} & before.stored:
+            yield f"`{call}` was recorded before, and was run again"
+        missing = by.needed_by(call) - now.stored if call in keys else ()
+        if missing:
+            yield f"`{call}` was started before {sorted(missing)} was stored"
+    called = {call_of(line) for line in lines}
+    yield from (f"`{call}` is recorded and was never called" for call in (now.stored & set(keys)) - called)
+
+
+def of_killed(now: Journal) -> Iterable[str]:
+    """What is wrong with where a killed run stands."""
+    if now.seen.status not in STATUSES_OF_THE_DEAD:
+        yield f"the killed run stands as {now.seen.status!r}"
+
+
+def of_end(now: Journal, by: Reference) -> Iterable[str]:
+    """In what a run that was killed and resumed ends otherwise than an undisturbed one."""
+    seen, wanted = now.seen, by.journal.seen
+    if seen.status != "completed":
+        yield f"the run ended as {seen.status!r} in its store"
+    if seen.state != wanted.state:
+        yield f"the state is {seen.state}, not {wanted.state}"
+    if seen.dot != wanted.dot:
+        yield f"the picture is\n{seen.dot}\nnot\n{wanted.dot}"
+    if now.needs != by.journal.needs:
+        yield f"the parents are {now.needs}, not {by.journal.needs}"
+    more, less = history_of(seen) - history_of(wanted), history_of(wanted) - history_of(seen)
+    yield from (f"the history has, and should not: {step}" for step in more.elements())
+    yield from (f"the history lacks: {step}" for step in less.elements())
