@@ -56,7 +56,9 @@ class Settings:
             options["deps"] = targets.load_deps(self.deps)
         elif graph.deps is not None:
             name = getattr(graph.deps, "__name__", "something")
-            output.tell(f"note: graph `{graph.name}` wants deps (`{name}`) and gets None; --deps MODULE:OBJECT gives them")
+            output.tell(
+                f"note: graph `{graph.name}` wants deps (`{name}`) and gets None; --deps MODULE:OBJECT gives them"
+            )
         return options
 
     def _limits(self) -> Limits:
@@ -126,9 +128,7 @@ def resume(run_id: str, target: str | None, additions: Additions, settings: Sett
         )
 
 
-def located(
-    run_id: str, graph: str, target: str | None, settings: Settings
-) -> tuple[Graph[Any, Any], str, Settings]:
+def located(run_id: str, graph: str, target: str | None, settings: Settings) -> tuple[Graph[Any, Any], str, Settings]:
     """The graph of a stored run: the one that was named, else where it was when it was last run from here.
 
     Raises:

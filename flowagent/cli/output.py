@@ -12,7 +12,9 @@ import json
 import os
 import re
 import sys
+import traceback
 from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
 from typing import Any, Final, TextIO
 
 from pydantic_core import to_jsonable_python
@@ -22,6 +24,9 @@ from rich.text import Text
 
 # Everything that moves the cursor, turns the reading direction or starts an escape sequence; not "\n" and "\t".
 _UNSHOWABLE: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
+wants_tracebacks: Final[ContextVar[bool]] = ContextVar("flowagent_tracebacks", default=False)
+"""Whether `--traceback` was given."""
 
 
 class _Console(Console):
@@ -53,6 +58,11 @@ class Output:
     def tell(self, text: str, *, style: str = "") -> None:
         """Write a line for people to stderr."""
         _line(self.err, text, style)
+
+    def trace(self, error: BaseException) -> None:
+        """With `--traceback`, write the whole of an exception to stderr."""
+        if wants_tracebacks.get():
+            self.tell("".join(traceback.format_exception(error)))
 
     def document(self, data: Any) -> None:
         """Write a JSON document to stdout, in UTF-8 whatever the terminal speaks."""

@@ -70,4 +70,6 @@ def _read() -> _Memory:
         return _Memory()
     except (OSError, ValidationError) as error:
         what = "is damaged" if isinstance(error, ValidationError) else f"cannot be read ({error.strerror})"
-        raise CommandError(f"`{FILE}` {what}: say where the graph is with --graph MODULE:GRAPH, or remove the file") from error
+        raise CommandError(
+            f"`{FILE}` {what}: say where the graph is with --graph MODULE:GRAPH, or remove the file"
+        ) from error

@@ -166,6 +166,7 @@ def tell_errors(errors: Sequence[NodeError], way: Way, output: Output) -> None:
     """What failed, and the command that tries it again."""
     output.tell(f"\n{counted(len(errors), 'task')} failed:")
     for error in errors:
+        output.trace(error)
         output.tell(f"  {error.task}: {reason(error)}", style="red")
     if any(error.kind == "ConflictError" for error in errors):
         output.tell(f"to settle a field by hand:\n  {way.command('--resolve', 'FIELD=JSON')}")
@@ -176,4 +177,6 @@ def reason(error: NodeError) -> str:
     """Why a task failed, and where in the user's code if it happened in this process."""
     tries = "" if error.attempt == 1 else f" (attempt {error.attempt})"
     text = f"{error.kind}: {error.message}" if error.__cause__ is None else told(error.__cause__)
-    return (text + tries).replace("\n", "\n    ") if error.__cause__ is None else text.replace("\n", f"{tries}\n    ", 1)
+    return (
+        (text + tries).replace("\n", "\n    ") if error.__cause__ is None else text.replace("\n", f"{tries}\n    ", 1)
+    )

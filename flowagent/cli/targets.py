@@ -128,7 +128,9 @@ def _no_module(name: str, missing: str) -> str:
     near = get_close_matches(name, here, n=1)
     if (Path.cwd() / f"{name}.py").is_file():  # a package of that name, installed elsewhere, hides it
         return f"{text}; write `{name}.py:GRAPH` for the file"
-    return text + (f"; did you mean `{near[0]}`?" if near else f"; it is looked for in {Path.cwd()} and where Python does")
+    return text + (
+        f"; did you mean `{near[0]}`?" if near else f"; it is looked for in {Path.cwd()} and where Python does"
+    )
 
 
 def _from_file(source: str) -> ModuleType:

@@ -7,6 +7,7 @@ before anything that depends on it starts. All decisions are the machine's and t
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
@@ -19,6 +20,7 @@ from flowagent.core.attempts import Outcome, run_beside, run_inline
 from flowagent.core.events import Asked, Emitted, Event, RunEnded, RunStarted, TaskDone, TaskFailed, TaskStarted, Warned
 from flowagent.core.facts import Failure, Question, Way
 from flowagent.core.fields import Codec
+from flowagent.core.loops import own_loop
 from flowagent.core.machine import Machine, mapped_items
 from flowagent.core.nodes import GateNode, MapNode
 from flowagent.core.policies import Durability, Limits
@@ -176,7 +178,10 @@ class Engine:
         self._fly(task, delay)
 
     def _fly(self, task: Task, delay: float) -> None:
-        flight = asyncio.get_running_loop().create_task(run_beside(self, task, self._item_of(task), delay))
+        context = contextvars.copy_context()
+        context.run(own_loop.set, False)  # a graph that a node runs shares this loop with whatever else is in flight
+        work = run_beside(self, task, self._item_of(task), delay)
+        flight = asyncio.get_running_loop().create_task(work, context=context)
         self._flights[task] = flight
         flight.add_done_callback(lambda landed: self._note_landing(task, landed))
 

@@ -296,7 +296,7 @@ class Machine:
         commit = Commit(task.id, task.number, self._marks(task, top), task.parents, values)
         del self.tasks[task.id]
         task.status = "over"  # a replay finishes tasks out of turn: `ready` has to let go of it
-        if scope.live == len(ways) == 1 and top is scope.start and scope.owner is None and ways[0].head != _END:
+        if scope.live == len(ways) == 1 and top is scope.start and _may_step_on(scope, ways[0]):
             self._step_on(scope, commit, ways[0], caught)
             return
         commit.dominator, commit.depth, commit.writes = top, top.depth + 1, writes
@@ -688,6 +688,11 @@ def tails_of(scope: Scope, tasks: Iterable[Task]) -> list[Commit]:
     tails += [arrow.tail for arrows in scope.groups.values() for arrow in arrows]
     tails += [arrow.tail for arrow in scope.ended]
     return list(dict.fromkeys(tails))
+
+
+def _may_step_on(scope: Scope, way: Way) -> bool:
+    """Whether nothing is left of a run but one token: no branch has ended, and no joins count their turns."""
+    return scope.owner is None and not scope.ended and way.head != _END and not scope.topology.has_ties
 
 
 def _number(place: Place, tail: Commit, scope: Scope) -> tuple[str, int]:
