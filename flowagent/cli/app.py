@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import Annotated, Final
+from typing import Annotated, Final, cast
 
 import typer
 
@@ -14,7 +14,6 @@ from flowagent.cli.launch import Additions, Settings
 from flowagent.cli.output import Output, replace_what_cannot_be_written, wants_tracebacks
 from flowagent.cli.problems import DONE, FAILED, INTERRUPTED, USAGE, CommandError, ExitCode, told
 from flowagent.core.policies import Durability, OnFailure
-from flowagent.core.records import Status
 from flowagent.core.version import VERSION
 from flowagent.errors import FlowAgentError
 
@@ -59,7 +58,7 @@ WhatIsStored = Annotated[
 NoProgress = Annotated[bool, typer.Option("--no-progress", help="Plain lines in place of a live table.")]
 
 
-def _version(wanted: bool) -> None:  # noqa: FBT001  # as typer calls it
+def _version(wanted: bool) -> None:
     if wanted:
         Output().say(f"flowagent {VERSION}")
         raise typer.Exit
@@ -68,7 +67,7 @@ def _version(wanted: bool) -> None:  # noqa: FBT001  # as typer calls it
 @app.callback()
 def options(
     *,
-    version: Annotated[
+    _: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
     tracebacks: Annotated[
@@ -189,7 +188,8 @@ def resume(
 def runs(
     *,
     statuses: Annotated[
-        list[Status] | None, typer.Option("--status", help="Only those; may be given several times.")
+        list[str] | None,
+        typer.Option("--status", metavar="STATUS", help=f"Only those; repeatable. One of {', '.join(show.STATUSES)}."),
     ] = None,
     graph: Annotated[str | None, typer.Option("--graph", metavar="NAME", help="Only those of this graph.")] = None,
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="The newest N.")] = 50,
@@ -264,7 +264,7 @@ def main(arguments: Sequence[str] | None = None) -> ExitCode:
         if isinstance(end.code, str):
             Output().tell(f"error: {end.code}", style="red")
             return FAILED
-        return end.code or DONE
+        return cast("ExitCode", end.code or DONE)
     return DONE
 
 

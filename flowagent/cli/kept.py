@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Generator
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
@@ -21,7 +21,7 @@ _SEARCHED: Final = 200
 
 
 @contextlib.contextmanager
-def opened(path: str, *, make: bool = False) -> Iterator[Store]:
+def opened(path: str, *, make: bool = False) -> Generator[Store]:
     """A store, closed again at the end.
 
     Args:

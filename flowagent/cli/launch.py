@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from flowagent.cli import kept, report, targets, values
 from flowagent.cli.kept import DEFAULT_STORE
@@ -176,7 +176,7 @@ def _followed(watching: Watching, graph: Graph[Any, Any], way: Way, settings: Se
             # Not run_blocking: on a loop of its own, sync nodes would run inline and hold up the progress.
             ended = asyncio.run(watch.follow(watching))
     except RunFailed as error:
-        ended = cast("Run[Any]", error.run)
+        ended = error.run
     except KeyboardInterrupt:
         return _interrupted(watch, graph, way, output)
     except FlowAgentError as error:

@@ -13,7 +13,7 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextvars import ContextVar
 from typing import Any, Final, TextIO
 
@@ -86,7 +86,7 @@ class Output:
             _abandon(self._stdout)
 
     @contextlib.contextmanager
-    def quiet(self) -> Iterator[None]:
+    def quiet(self) -> Generator[None]:
         """With `as_json`, send to stderr what user code prints to stdout, child processes included."""
         if not self.as_json:
             yield
@@ -115,7 +115,7 @@ def _abandon(stream: Any) -> None:
 
 
 @contextlib.contextmanager
-def _descriptor_redirected() -> Iterator[None]:
+def _descriptor_redirected() -> Generator[None]:
     try:
         kept = os.dup(1)
     except OSError:  # stdout is closed

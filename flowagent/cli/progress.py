@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import Protocol, assert_never
+from typing import Protocol, Self, assert_never
 
 from rich.console import Console, RenderableType
 from rich.live import Live
@@ -19,7 +19,7 @@ from flowagent.core.events import Asked, Emitted, Event, RunEnded, RunStarted, T
 class Progress(Protocol):
     """Something that is told what happens, and begins and ends with a run."""
 
-    def __enter__(self) -> Progress: ...
+    def __enter__(self) -> Self: ...
 
     def __exit__(self, *exc: object) -> None: ...
 
@@ -45,7 +45,7 @@ class Lines:
     def __init__(self, output: Output) -> None:
         self._output = output
 
-    def __enter__(self) -> Lines:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -133,7 +133,7 @@ class Board:
             vertical_overflow="ellipsis",
         )
 
-    def __enter__(self) -> Board:
+    def __enter__(self) -> Self:
         self._live.start()
         return self
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -158,7 +158,8 @@ def _answering(question: Question, way: Way) -> list[str]:
     allowed = ("retry", "abort") if question.purpose == "once" else values.choices(question.schema)
     if allowed:
         return [way.command("--answer", f"{question.id}={values.written(value)}") for value in allowed]
-    kind = question.schema.get("type") if isinstance(question.schema, dict) else None
+    schema: Mapping[str, Any] = question.schema or {}
+    kind = schema.get("type")
     return [way.command("--answer", f"{question.id}=ANSWER") + (f"  (ANSWER: {kind})" if kind else "")]
 
 

@@ -1,16 +1,16 @@
-"""Lists runs and shows one, from the store alone: no code of the user is loaded, unless a picture or state is wanted."""
+"""Lists runs and shows one, from the store alone: the user's code is loaded only for a picture or the state."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final, cast, get_args
 
 from flowagent.cli import define, launch, report
 from flowagent.cli.kept import found, opened
 from flowagent.cli.output import Output, columns, counted, short
-from flowagent.cli.problems import DONE, ExitCode
+from flowagent.cli.problems import DONE, CommandError, ExitCode
 from flowagent.cli.report import Way
 from flowagent.core import journal
 from flowagent.core.facts import Question
@@ -21,13 +21,23 @@ from flowagent.core.records import Record, RunInfo, Status
 from flowagent.core.run import Run
 from flowagent.stores import Store
 
+STATUSES: Final[tuple[Status, ...]] = get_args(Status)
+
 # -- all runs ----------------------------------------------------------------------------------------------------------
 
 
-def runs(store: str, statuses: Sequence[Status], graph: str | None, limit: int, output: Output) -> ExitCode:
-    """List the runs of a store, the newest first."""
+def runs(store: str, statuses: Sequence[str], graph: str | None, limit: int, output: Output) -> ExitCode:
+    """List the runs of a store, the newest first.
+
+    Raises:
+        CommandError: a status that no run can have.
+    """
+    for status in statuses:
+        if status not in STATUSES:
+            raise CommandError(f"--status {status}: a run is one of {', '.join(STATUSES)}")
+    wanted = cast("Sequence[Status]", statuses)
     with opened(store) as opened_store:
-        listed = run_blocking(opened_store.runs(graph=graph, statuses=statuses, limit=limit + 1))
+        listed = run_blocking(opened_store.runs(graph=graph, statuses=wanted, limit=limit + 1))
     shown, more = listed[:limit], len(listed) > limit
     if output.as_json:
         output.document([_summary(info) for info in shown])

@@ -36,7 +36,7 @@ def read_input(given: str | None, schema: Schema) -> dict[str, Any] | None:
     except ValueError as error:
         raise CommandError(f"{source} is no JSON: {error}") from error
     if not isinstance(found, dict):
-        kind = {list: "a list", str: "a text", type(None): "null"}.get(type(found), "a " + type(found).__name__)
+        kind = "null" if found is None else f"a {type(found).__name__}"
         raise CommandError(f"{source} must be a JSON object of the fields of `{schema.model.__name__}`, not {kind}")
     return _typed(cast("dict[str, Any]", found), schema)
 

@@ -45,6 +45,15 @@ def item_id(task: str, index: int) -> str:
     return f"{task}[{index}]"
 
 
+def natural(task: str) -> list[tuple[str, int]]:
+    """A sort key for ids in which numbers count as numbers.
+
+    >>> sorted(["a[10]", "a[9]", "a"], key=natural)
+    ['a', 'a[9]', 'a[10]']
+    """
+    return [(text, int(number or -1)) for text, number in re.findall(r"([^0-9]*)([0-9]*)", task)]
+
+
 def path_of(task: str) -> tuple[str, ...]:
     """The names of the nodes that an id leads through, outermost first; the last is the task's own.
 

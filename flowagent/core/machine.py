@@ -234,7 +234,7 @@ class Machine:
 
     def failed_tasks(self) -> list[Task]:
         """The tasks that stand failed, by id."""
-        return [self.failing[name] for name in sorted(self.failing)]
+        return [self.failing[name] for name in sorted(self.failing, key=ids.natural)]
 
     def state(self) -> tuple[Values, tuple[str, ...]]:
         """The state as far as it came, and the fields in conflict, which keep their common dominator's value."""
@@ -486,7 +486,7 @@ class Machine:
         """Start the next items, as far as `at_most` allows."""
         while container.queued and not self._is_full(container):
             item = container.queued.popleft()
-            if not _has_begun_inside(item):
+            if item.closing or not _has_begun_inside(item):
                 self._make_ready(item)
                 continue
             item.status = "inside"
@@ -572,6 +572,7 @@ class Machine:
     # -- failures ----------------------------------------------------------------------------------------------------
 
     def _stand_failed(self, task: Task) -> None:
+        self._unstick(task)
         task.status = "failed"
         self.failing[task.id] = task
         self._look_whether_stuck(task)
@@ -640,7 +641,7 @@ class Machine:
 
     def failures_inside(self, task: Task) -> tuple[Failure, ...]:
         """Why a container is stuck: the failures of the tasks inside, in the order of their ids."""
-        inner = sorted((one for one in self._inside(task) if one.status == "failed"), key=lambda one: one.id)
+        inner = sorted((one for one in self._inside(task) if one.status == "failed"), key=lambda one: ids.natural(one.id))
         return tuple(failure for one in inner for failure in one.failures)
 
     def _may_start(self, task: Task) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, cast
@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from typing_extensions import TypeVar
 
 from flowagent.core import journal
-from flowagent.core.facts import Question
+from flowagent.core.facts import Question, TaskStatus
 from flowagent.core.history import Step, steps_of
 from flowagent.core.loops import run_blocking
 from flowagent.core.machine import Machine
@@ -59,6 +59,12 @@ class Run(Generic[StateT]):
     store: Store = field(repr=False, compare=False)
     warnings: tuple[str, ...] = ()
     _topology: Topology = field(repr=False, compare=False)
+    _unfinished: Mapping[str, tuple[TaskStatus, int]] = field(repr=False, compare=False, default_factory=dict)
+
+    @property
+    def unfinished(self) -> Mapping[str, tuple[TaskStatus, int]]:
+        """Where each unfinished task stands, by id, and how many items it has if it holds some."""
+        return self._unfinished
 
     @cached_property
     def records(self) -> Sequence[Record]:

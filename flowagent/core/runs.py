@@ -18,6 +18,7 @@ from flowagent.core import journal, loops
 from flowagent.core.engine import Engine, Listener
 from flowagent.core.events import Event
 from flowagent.core.facts import Failure
+from flowagent.core.ids import natural
 from flowagent.core.machine import Machine
 from flowagent.core.nodes import GateNode
 from flowagent.core.policies import Durability, Limits, OnFailure
@@ -354,13 +355,14 @@ def _run(
         status=status,
         state=place.topology.schema.result(values),
         errors=tuple(_node_error(failure) for task in machine.failed_tasks() for failure in task.failures),
-        questions=tuple(machine.questions[name] for name in sorted(machine.questions)),
+        questions=tuple(machine.questions[name] for name in sorted(machine.questions, key=natural)),
         unmerged=unmerged,
         replayed=replayed,
         reason=reason,
         store=place.store,
         warnings=place.warnings,
         _topology=place.topology,
+        _unfinished={task.id: (task.status, len(task.results)) for task in machine.tasks.values()},
     )
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from flowagent.core import journal
+from flowagent.core.facts import TaskStatus
 from flowagent.core.ids import path_of
 from flowagent.core.nodes import END, START, FunctionNode, GateNode, GraphNode, ItemNode, MapNode, RouterNode
 from flowagent.core.picture import Arrow, ArrowKind, Box, BoxKind, Frame, Marks, MarkStatus, Picture
@@ -42,7 +43,9 @@ def of_run(topology: Topology, run: Run[Any], *, times: bool = True) -> Picture:
     story.failing.update((path_of(error.task), f"{error.kind}: {error.message}") for error in run.errors)
     for question in run.questions:
         story.waiting.setdefault(path_of(question.task), []).append(question.text)
-    story.running = run.status == "running"
+    story.goes_on = run.status in ("running", "interrupted")
+    for task, (status, items) in run.unfinished.items():
+        story.stand(path_of(task), status, items)
     story.times = times
     return Picture(
         frame=_frame(topology, (), story),
@@ -63,12 +66,14 @@ class _Story:
     retries: Counter[Path] = field(default_factory=Counter[Path])
     items: Counter[Path] = field(default_factory=Counter[Path])
     items_seen: dict[Path, set[str]] = field(default_factory=dict[Path, set[str]])
+    items_left: Counter[Path] = field(default_factory=Counter[Path])
     taken: Counter[tuple[Path, str]] = field(default_factory=Counter[tuple[Path, str]])
     caught: Counter[Path] = field(default_factory=Counter[Path])
     begun: Counter[Path] = field(default_factory=Counter[Path])
     failing: dict[Path, str] = field(default_factory=dict[Path, str])
     waiting: dict[Path, list[str]] = field(default_factory=dict[Path, list[str]])
-    running: bool = False
+    unfinished: dict[Path, set[TaskStatus]] = field(default_factory=dict[Path, set[TaskStatus]])
+    goes_on: bool = False
     times: bool = True
     count: int = 0
     first_at: float | None = None
@@ -78,6 +83,12 @@ class _Story:
     def seconds_in_all(self) -> float | None:
         """From the first record to the last."""
         return None if self.first_at is None else max(self.last_at - self.first_at, 0.0)
+
+    def stand(self, path: Path, status: TaskStatus, items: int) -> None:
+        """Take in where an unfinished task stands, and how many items it has in all."""
+        for depth in range(1, len(path) + 1):
+            self.unfinished.setdefault(path[:depth], set()).add(status)
+        self.items_left[path] += items
 
     def tell(self, record: Record, data: dict[str, Any]) -> None:
         """Take in one record."""
@@ -102,7 +113,7 @@ class _Story:
                 return
 
     def _done(self, path: Path, data: dict[str, Any]) -> None:
-        self.seconds[path] += data["s"]
+        self._spend(path, data["s"])
         if data["task"].endswith("]"):
             self._item(path, data)
             return
@@ -115,7 +126,7 @@ class _Story:
 
     def _item(self, path: Path, data: dict[str, Any]) -> None:
         if "value" in data:
-            self.seconds[path] += data["s"]
+            self._spend(path, data["s"])
         self.items[path] += 1
         self.items_seen.setdefault(path, set()).add(data["task"])
 
@@ -123,34 +134,42 @@ class _Story:
         if data["errors"] and data["errors"][0].get("merge"):
             return
         self.failures[path] += 1
-        self.seconds[path] += data["s"]
+        self._spend(path, data["s"])
         if data["task"].endswith("]"):
             self.items_seen.setdefault(path, set()).add(data["task"])
         elif data["final"]:
             self.caught[path] += 1
 
+    def _spend(self, path: Path, seconds: float) -> None:
+        """Work inside a nested graph is work of the nodes that hold it, too."""
+        for depth in range(1, len(path) + 1):
+            self.seconds[path[:depth]] += seconds
+
     def marks(self, path: Path) -> Marks:
         """The marks of one node."""
         waiting = tuple(self.waiting.get(path, ()))
-        seen = len(self.items_seen.get(path, ()))
+        # An unfinished map knows all its items; of finished ones, those that were recorded are all there were.
+        items = max(len(self.items_seen.get(path, ())), self.items_left[path])
         return Marks(
-            status=self._status(path, bool(waiting)),
+            status=self._status(path),
             visits=self.visits[path],
             order=tuple(self.order.get(path, ())) if self.times else (),
-            seconds=self.seconds[path] if self.times and (self.visits[path] or self.failures[path]) else None,
+            seconds=self.seconds[path] if self.times and path in self.seconds else None,
             failures=self.failures[path],
             retries=self.retries[path],
-            items=(self.items[path], seen) if seen else None,
+            items=(self.items[path], items) if items else None,
             waiting=waiting,
             error=self.failing.get(path),
         )
 
-    def _status(self, path: Path, waiting: bool) -> MarkStatus:
-        if path in self.failing:
+    def _status(self, path: Path) -> MarkStatus:
+        """The most telling of what stands at a node or inside it."""
+        standing = self.unfinished.get(path, set())
+        if "failed" in standing or path in self.failing:
             return "failed"
-        if waiting:
+        if "asking" in standing:
             return "waiting"
-        if self.begun[path] > self.visits[path] and self.running:
+        if self.goes_on and standing & {"running", "ready"}:
             return "running"
         return "done" if self.visits[path] or self.items[path] or self.caught[path] else "idle"
 

@@ -477,6 +477,7 @@ class Part:
             token.onto.append(done)
         self.whole.forget(work)
         self.send(done, ways)
+        self.whole.release()
 
 
 class Reference:
@@ -689,7 +690,7 @@ class Reference:
         for container in list(self.tasks.values()):
             for item in container.items:
                 if item.status == "queued" and not self.is_full(container):
-                    item.status = "ready" if item.child is None else "inside"
+                    item.status = "ready" if item.child is None or item.closing else "inside"
                     for one in self.inside(item):
                         if one.status == "queued" and self.limited(one) is item:
                             one.status = "ready"

@@ -35,6 +35,8 @@ from tests.kill.graphs import SUBJECTS
 RUN: Final = "r-1"
 STARTS: Final[tuple[How, ...]] = ("run_sync", "run", "stream")
 RECOVERIES: Final[tuple[How, ...]] = get_args(How)
+FRESH: Final = 0.3
+"""How likely a case starts with no file at all, so that kills hit while it is made; else there is another run in it."""
 AGAIN: Final = 0.35
 """How likely a recovery is killed too."""
 MOST_KILLS: Final = 3
@@ -112,9 +114,12 @@ class Play:
 
     def _first_kill(self) -> Reply:
         how = self._chance.choice(STARTS)
+        is_fresh = self._chance.random() < FRESH
         for attempt in range(100):
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder.mkdir(parents=True)
+            if not is_fresh:
+                shutil.copy(self._reference.store, self._folder / "runs.db")
             reply = self._advance(how, self._reference.seconds * self._chance.random())
             if reply.ended != "done":
                 return reply

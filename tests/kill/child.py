@@ -90,7 +90,7 @@ class Seen(BaseModel):
         snapshot: the number of the newest snapshot.
     """
 
-    integrity: str
+    integrity: str = ""
     status: str | None = None
     records: list[tuple[int, str, str]] = []
     state: str = ""
@@ -282,10 +282,11 @@ def _answers(subject: Subject, run: Run[Any]) -> dict[str, Any]:
 def seen(job: Look) -> Seen:
     """Read a run, as far as there is one."""
     store = SQLiteStore(job.store)
-    found = Seen(integrity=_integrity(job.store))
+    found = Seen()
     try:
         found.status = run_blocking(store.info(job.run_id)).status
     except RunNotFound:
+        found.integrity = _integrity(job.store)
         return found
     run = SUBJECTS[job.subject].graph.load_sync(job.run_id, store=store)
     snapshot = run_blocking(store.snapshot(job.run_id))
@@ -297,6 +298,7 @@ def seen(job: Look) -> Seen:
     ]
     found.dot = run.draw(times=False).dot()
     found.snapshot = None if snapshot is None else snapshot.seq
+    found.integrity = _integrity(job.store)  # last, or else it would mend what flowagent itself must cope with
     assert run.status == found.status, f"the run says {run.status}, its store {found.status}"
     return found
 
