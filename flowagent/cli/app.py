@@ -11,7 +11,7 @@ import typer
 from flowagent.cli import define, demo, launch, show
 from flowagent.cli.kept import DEFAULT_STORE
 from flowagent.cli.launch import Additions, Settings
-from flowagent.cli.output import Output, replace_what_cannot_be_written, wants_tracebacks
+from flowagent.cli.output import Output, prepare_streams, wants_tracebacks
 from flowagent.cli.problems import DONE, FAILED, INTERRUPTED, USAGE, CommandError, ExitCode, told
 from flowagent.core.policies import Durability, OnFailure
 from flowagent.core.version import VERSION
@@ -108,7 +108,7 @@ def run(
     target: Target,
     given: Annotated[
         str | None,
-        typer.Argument(metavar="[INPUT]", help="The state to start with: JSON, a file (or @FILE), or - for stdin."),
+        typer.Argument(metavar="INPUT", help="The state to start with: JSON, a file (or @FILE), or - for stdin."),
     ] = None,
     *,
     run_id: Annotated[
@@ -257,7 +257,7 @@ def _failed(output: Output, error: Exception, message: str, code: ExitCode) -> E
 
 def main(arguments: Sequence[str] | None = None) -> ExitCode:
     """Run a command line and return its exit code."""
-    replace_what_cannot_be_written()
+    prepare_streams()
     try:
         app(_traceback_first(sys.argv[1:] if arguments is None else arguments), prog_name="flowagent")
     except SystemExit as end:

@@ -15,12 +15,15 @@ import sys
 import traceback
 from collections.abc import Generator, Sequence
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any, Final, TextIO
 
 from pydantic_core import to_jsonable_python
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
+
+from flowagent.cli.problems import FAILED, CommandError
 
 # Everything that moves the cursor, turns the reading direction or starts an escape sequence; not "\n" and "\t".
 _UNSHOWABLE: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
@@ -66,10 +69,8 @@ class Output:
 
     def document(self, data: Any) -> None:
         """Write a JSON document to stdout, in UTF-8 whatever the terminal speaks."""
-        plain = to_jsonable_python(data, inf_nan_mode="strings", fallback=str)
         # A lone surrogate (from a file name, say) becomes the JSON escape of itself.
-        text = json.dumps(plain, ensure_ascii=False, indent=2, allow_nan=False)
-        self.data(text.encode("utf-8", "backslashreplace") + b"\n")
+        self.data(readable(data).encode("utf-8", "backslashreplace") + b"\n")
 
     def data(self, data: bytes) -> None:
         """Write bytes to stdout as they are."""
@@ -82,8 +83,8 @@ class Output:
                 binary.write(data)
                 binary.flush()
             self._stdout.flush()
-        except BrokenPipeError:
-            _abandon(self._stdout)
+        except OSError as error:
+            _give_up(self._stdout, error)
 
     @contextlib.contextmanager
     def quiet(self) -> Generator[None]:
@@ -102,8 +103,15 @@ def _console(stream: TextIO) -> Console:
 def _line(console: Console, text: str, style: str) -> None:
     try:
         console.print(Text(safe(text), style), soft_wrap=True)
-    except BrokenPipeError:
-        _abandon(console.file)
+    except OSError as error:
+        _give_up(console.file, error)
+
+
+def _give_up(stream: Any, error: OSError) -> None:
+    """A reader that is gone is not missed, nor is anything that cannot be told on stderr; a full disk is told there."""
+    _abandon(stream)
+    if stream is not sys.stderr and not isinstance(error, BrokenPipeError):
+        raise CommandError(f"stdout cannot be written: {error.strerror}", code=FAILED) from error
 
 
 def _abandon(stream: Any) -> None:
@@ -129,8 +137,12 @@ def _descriptor_redirected() -> Generator[None]:
         os.close(kept)
 
 
-def replace_what_cannot_be_written() -> None:
-    """Let no character of a message or of somebody's data end the program on a terminal that cannot show it."""
+def prepare_streams() -> None:
+    """Let neither a closed stream nor a character that it cannot show end the program."""
+    if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison]  # it is, when it was closed at the start
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")
+    if sys.stderr is None:  # pyright: ignore[reportUnnecessaryComparison]
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace" if stream is sys.stderr else "replace")
@@ -149,6 +161,12 @@ def columns(rows: Sequence[Sequence[str]]) -> list[str]:
         "  ".join(cell + " " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in cleaned
     ]
+
+
+def readable(data: Any) -> str:
+    """Data as JSON on several lines."""
+    plain = to_jsonable_python(data, inf_nan_mode="strings", fallback=str)
+    return json.dumps(plain, ensure_ascii=False, indent=2, allow_nan=False)
 
 
 def counted(number: int, noun: str) -> str:

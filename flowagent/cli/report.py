@@ -11,7 +11,7 @@ from pydantic_core import from_json
 
 from flowagent.cli import values
 from flowagent.cli.kept import DEFAULT_STORE
-from flowagent.cli.output import Output, counted
+from flowagent.cli.output import Output, counted, readable
 from flowagent.cli.problems import DONE, FAILED, INTERRUPTED, LIMIT, WAITING, ExitCode, told
 from flowagent.core.facts import Question
 from flowagent.core.records import Status
@@ -112,7 +112,7 @@ def tell(run: Run[Any], way: Way, output: Output, *, steps: int | None) -> None:
     else:
         headline(output, run.run_id, run.graph_name, run.status, because=_because(run))
         output.say("")
-        output.document(plain_state(run))
+        output.say(readable(plain_state(run)))
     if run.unmerged:
         output.say(f"\nnot merged yet, and shown as before the branches parted: {', '.join(run.unmerged)}")
     if run.questions:

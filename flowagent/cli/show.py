@@ -9,7 +9,7 @@ from typing import Any, Final, cast, get_args
 
 from flowagent.cli import define, launch, report
 from flowagent.cli.kept import found, opened
-from flowagent.cli.output import Output, columns, counted, short
+from flowagent.cli.output import Output, columns, counted, readable, short
 from flowagent.cli.problems import DONE, CommandError, ExitCode
 from flowagent.cli.report import Way
 from flowagent.core import journal
@@ -223,7 +223,7 @@ def _tell(story: Story, loaded: Run[Any] | None, way: Way, output: Output) -> No
         output.say(line)
     if loaded is not None:
         output.say("\nstate:")
-        output.document(report.plain_state(loaded))
+        output.say(readable(report.plain_state(loaded)))
     if story.errors:
         output.say(f"\n{counted(len(story.errors), 'task')} failed:")
     for step in story.errors:

@@ -212,5 +212,5 @@ def _names(holder: object) -> Iterable[str]:
 def _offer(target: Target, module: ModuleType) -> str:
     graphs = [name for name, value in vars(module).items() if isinstance(value, Graph)]
     if not graphs:
-        return f"`{target.source}` has no graphs"
+        return "it has no graphs"
     return "it has " + ", ".join(f"`{target.source}:{name}`" for name in graphs)

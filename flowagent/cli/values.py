@@ -54,7 +54,7 @@ def _source(given: str) -> tuple[str, bytes]:
     try:
         from_json(given)
     except ValueError as error:
-        raise CommandError(f"the input `{_cut(given)}` is no file, and no JSON: {error}") from error
+        raise CommandError(f"the input `{_cut(given)}` is neither JSON nor a file that exists") from error
     return "the input", given.encode()
 
 

@@ -37,6 +37,7 @@ class Outcome:
         error: what it raised, if it did.
         paused: whether it has asked something, so that whatever else it did does not count.
         view: the state that it was handed.
+        again: whether it was no call but the wait before the next attempt of what the engine does itself.
     """
 
     task: Task
@@ -45,6 +46,7 @@ class Outcome:
     error: BaseException | None = None
     paused: bool = False
     view: BaseModel | None = None
+    again: bool = False
 
 
 class NodeTimeoutError(FlowAgentError, TimeoutError):
@@ -181,6 +183,12 @@ def run_inline(engine: Engine, task: Task, item: Any) -> Outcome:
     outcome.seconds = time.perf_counter() - started
     outcome.paused = outcome.paused or (attempt is not None and attempt.asked)
     return outcome
+
+
+async def wait_again(task: Task, delay: float) -> Outcome:
+    """Wait for the next attempt of a gate, or of what a graph is given or gives back."""
+    await asyncio.sleep(delay)
+    return Outcome(task, 0.0, again=True)
 
 
 async def run_beside(engine: Engine, task: Task, item: Any, delay: float) -> Outcome:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from flowagent.core import views
 from flowagent.core.commits import Sent
 from flowagent.core.facts import Way
-from flowagent.core.fields import problems_of
+from flowagent.core.fields import problems_of, short
 from flowagent.core.nodes import FunctionNode, GateNode, Goto, GraphNode, ItemError, MapNode, RouterNode, Send
 from flowagent.core.reducers import Replace
 from flowagent.core.schema import Schema
@@ -36,7 +36,7 @@ def node_result(task: Task, returned: object, key: str, view: BaseModel | None) 
         return schema.update(task.values, jump.update, key=key, view=view), (way,)
     if place.chooses and isinstance(place.node, FunctionNode):
         raise RoutingError(
-            f"node `{place.name}` declares targets, so it must return a Goto(target, update), not {_short(returned)}"
+            f"node `{place.name}` declares targets, so it must return a Goto(target, update), not {short(returned, 60)}"
         )
     return schema.update(task.values, returned, key=key, view=view), place.ways
 
@@ -56,7 +56,7 @@ def router_result(task: Task, returned: object) -> Sequence[Way]:
     if not chosen:
         if node.empty is None or returned is None:
             raise RoutingError(
-                f"router `{node.name}` returned {_short(returned)}: name a target ({_known(task.place, task)}), or "
+                f"router `{node.name}` returned {short(returned, 60)}: name a target ({_known(task.place, task)}), or "
                 "declare where to go without one with empty=..."
             )
         return [_way(task, node.empty)]
@@ -84,7 +84,7 @@ def _labelled(task: Task, node: RouterNode, label: object) -> str:
         if isinstance(label, str):
             return label
         raise RoutingError(
-            f"router `{node.name}` returned {_short(label)}, a `{type(label).__name__}`; it may return the names "
+            f"router `{node.name}` returned {short(label, 60)}, a `{type(label).__name__}`; it may return the names "
             f"{_known(task.place, task)}, a list of them, or Sends"
         )
     try:
@@ -93,7 +93,7 @@ def _labelled(task: Task, node: RouterNode, label: object) -> str:
         found = None
     if found is None:
         raise RoutingError(
-            f"router `{node.name}` returned {_short(label)}, which its to= does not list: it lists "
+            f"router `{node.name}` returned {short(label, 60)}, which its to= does not list: it lists "
             f"{', '.join(repr(known) for known in node.labels)}"
         )
     return found
@@ -110,7 +110,7 @@ def _head(task: Task, target: object) -> int:
         names = [task.scope.topology.places[known].name for known in place.heads]
         near = get_close_matches(str(target), names, n=1)
         hint = f"; did you mean `{near[0]}`?" if near else ""
-        raise RoutingError(f"`{place.name}` chose {_short(target)}, which it does not declare: {_known(place, task)}{hint}")
+        raise RoutingError(f"`{place.name}` chose {short(target, 60)}, which it does not declare: {_known(place, task)}{hint}")
     return head
 
 
@@ -153,7 +153,7 @@ def item_result(task: Task, returned: object) -> tuple[Any, bytes]:
         return codec.through(codec.validate(views.plain(returned)))
     except ValidationError as error:
         raise StateError(
-            f"returned {_short(returned)}, which does not fit the elements of `{node.into}`: {problems_of(error)}"
+            f"returned {short(returned, 60)}, which does not fit the elements of `{node.into}`: {problems_of(error)}"
         ) from error
     except UnstorableError as error:
         raise UnstorableError(f"its result for `{node.into}` {error}") from error
@@ -273,12 +273,5 @@ def gate_result(task: Task, value: Any, key: str) -> tuple[Writes, Sequence[Way]
         return writes, task.place.ways
     target = node.to.get(value)
     if target is None:
-        raise RoutingError(f"gate `{node.name}` has no way for the answer {_short(value)}: {_known(task.place, task)}")
+        raise RoutingError(f"gate `{node.name}` has no way for the answer {short(value, 60)}: {_known(task.place, task)}")
     return writes, (_way(task, target),)
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-

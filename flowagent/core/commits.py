@@ -211,6 +211,28 @@ def datas_of(schema: Schema, name: str, write: Write) -> list[bytes]:
     return [codec.encode(value) for value in write.values]
 
 
+def written_beside(
+    schema: Schema, parents: Sequence[Commit], writes: Writes, tails: Sequence[Commit]
+) -> dict[str, str]:
+    """The plain fields that an update sets otherwise than a branch which is not behind it, with that branch's task."""
+    plain = [name for name, write in writes.items() if write.kind == "set" and schema.reducers.get(name) is None]
+    if not plain:
+        return {}
+    ends = [*parents, *tails]
+    top = common_dominator(ends)
+    behind = {top, *region(top, parents)}
+    return {
+        name: other.id
+        for other in region(top, ends)
+        for name in plain
+        if other not in behind and name in other.writes and _differ(schema, name, other.writes[name], writes[name])
+    }
+
+
+def _differ(schema: Schema, name: str, one: Write, other: Write) -> bool:
+    return one.kind == "set" and datas_of(schema, name, one) != datas_of(schema, name, other)
+
+
 # -- sealing -----------------------------------------------------------------------------------------------------
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import to_json
 
 from flowagent.core import calls, journal
-from flowagent.core.attempts import Outcome, run_beside, run_inline
+from flowagent.core.attempts import Outcome, run_beside, run_inline, wait_again
 from flowagent.core.events import Asked, Emitted, Event, RunEnded, RunStarted, TaskDone, TaskFailed, TaskStarted, Warned
 from flowagent.core.facts import Failure, Question, Way
 from flowagent.core.fields import Codec
@@ -139,7 +139,7 @@ class Engine:
     async def _start_what_may(self) -> None:
         machine = self.machine
         while (task := machine.next_ready()) is not None:
-            if self._cancel_asked or self._at_limit(task):
+            if self._cancel_asked or self._at_limit(task) or (self._pending and self._waits_for_store(task)):
                 return
             machine.take(task)
             place = task.place
@@ -158,6 +158,17 @@ class Engine:
                 self._pass_gate(task)
             else:
                 await self._launch(task)
+
+    def _waits_for_store(self, task: Task) -> bool:
+        """Whether a task calls user code, and so must not start before what it may follow from is stored.
+
+        A router that is asked together with the node before it need not wait: one transaction stores both.
+        """
+        place = task.place
+        if self._durability == "exit" or (place.is_router and place.runs_inline and self._own_loop):
+            return False
+        is_ours = task.closing or (place.has_items and task.index is None) or place.child is not None
+        return not (is_ours or isinstance(place.node, GateNode))
 
     def _asks_router_next(self) -> bool:
         """Whether a router follows: it is asked at once, and its answer stored in the same transaction."""
@@ -180,7 +191,10 @@ class Engine:
     def _fly(self, task: Task, delay: float) -> None:
         context = contextvars.copy_context()
         context.run(own_loop.set, False)  # a graph that a node runs shares this loop with whatever else is in flight
-        work = run_beside(self, task, self._item_of(task), delay)
+        if task.place.child is not None or isinstance(task.place.node, GateNode):
+            work = wait_again(task, delay)
+        else:
+            work = run_beside(self, task, self._item_of(task), delay)
         flight = asyncio.get_running_loop().create_task(work, context=context)
         self._flights[task] = flight
         flight.add_done_callback(lambda landed: self._note_landing(task, landed))
@@ -288,6 +302,9 @@ class Engine:
     def _settle(self, outcome: Outcome) -> None:
         """Tell the machine and the journal what came of an attempt."""
         task = outcome.task
+        if outcome.again:
+            self.machine.put_back(task)
+            return
         self.executed += 1
         if outcome.paused:
             return  # its question is recorded already
@@ -318,6 +335,7 @@ class Engine:
         self.note("done", journal.done(task, writes, ways, self.clock(), seconds))
         if self._listener is not None:
             self._tell_done(task, writes, ways, seconds)
+            self._warn_of_conflicts(task, writes)
         self.machine.finish(task, writes, ways)
 
     def _settle_failure(self, task: Task, error: BaseException, seconds: float) -> None:
@@ -356,7 +374,7 @@ class Engine:
             task=task.id,
             attempt=task.attempt,
             kind=type(error).__name__,
-            message=str(error),
+            message=f"{error}{_while_handling(task)}",
             cause=error,
         )
 
@@ -596,6 +614,15 @@ class Engine:
         to = tuple(places[way.head].name for way in ways)
         self._tell_of(TaskDone, task, update=update, to=to, seconds=seconds)
 
+    def _warn_of_conflicts(self, task: Task, writes: Writes) -> None:
+        """Tell of branches that will not agree before more is spent on them."""
+        for name, other in self.machine.written_beside(task, writes).items():
+            self.tell_warning(
+                task,
+                f"`{task.id}` and `{other}`, which run beside one another, set field `{name}` to different values: "
+                "where they meet it will be a conflict; declare a reducer, or write different fields",
+            )
+
     def _tell_failed(self, task: Task, failures: tuple[Failure, ...], retry_in: float | None) -> None:
         self._tell_of(TaskFailed, task, failures=failures, retry_in=retry_in)
 
@@ -606,6 +633,13 @@ class Engine:
     def tell_warning(self, task: Task, text: str) -> None:
         """Say that something is odd."""
         self._tell_of(Warned, task, text=text)
+
+
+def _while_handling(task: Task) -> str:
+    """What a handler that failed was called for: whoever mends it needs to know both."""
+    if not task.caught:
+        return ""
+    return f" (while handling {'; '.join(f'`{one.task}`: {one.kind}: {one.message}' for one in task.caught)})"
 
 
 def path_of(task: Task) -> tuple[str, ...]:

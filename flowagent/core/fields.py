@@ -7,6 +7,7 @@ by the data, and without running the validators of the state model again: they h
 from __future__ import annotations
 
 import dataclasses
+import functools
 import typing
 from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any, cast, get_args, get_origin
@@ -46,7 +47,11 @@ class Codec:
     def __init__(self, kind: Any, config: ConfigDict) -> None:
         self.adapter = _adapter(kind, config)
         self.validate: Callable[[Any], Any] = self.adapter.validator.validate_python
-        self.encode: Callable[[Any], bytes] = self.adapter.serializer.to_json
+        # By the fields' own names and without what is only computed, so that it can be read back; whether it came
+        # back right is judged by comparing, which sees more than the serializer's warnings.
+        self.encode: Callable[[Any], bytes] = functools.partial(
+            self.adapter.serializer.to_json, by_alias=False, round_trip=True, warnings=False
+        )
         # Values of these types are the same before and after JSON, so they need not make the journey.
         self.exact = _is_exact(kind)
         self._sequence = (get_origin(kind) or kind) in (Sequence, typing.Sequence)
@@ -57,7 +62,7 @@ class Codec:
         Raises:
             pydantic.ValidationError: the data does not fit the type.
         """
-        return freeze(self.adapter.validator.validate_json(data))
+        return freeze(self.adapter.validator.validate_json(data, by_alias=False, by_name=True))
 
     def through(self, value: Any) -> tuple[Any, bytes]:
         """What the store will give back for a value, and the JSON bytes.
@@ -76,12 +81,14 @@ class Codec:
             raise UnstorableError(f"cannot be written as JSON: {error}") from error
         except ValidationError as error:
             raise UnstorableError(f"cannot be read back from its JSON: {problems_of(error)}") from error
-        if not same(value, back):
-            raise UnstorableError(
-                f"would come back from the store as {_short(back)} in place of {_short(value)}: declare its exact "
-                "type (a tagged union for subclasses), and keep what is not data, such as private attributes, out of it"
-            )
-        return back, data
+        if same(value, back):
+            return back, data
+        if same(value, back, widen=True):
+            return back, self.encode(back)
+        raise UnstorableError(
+            f"would come back from the store as {short(back)} in place of {short(value)}: declare its exact "
+            "type (a tagged union for subclasses), and keep what is not data, such as private attributes, out of it"
+        )
 
 
 def _adapter(kind: Any, config: ConfigDict) -> TypeAdapter[Any]:
@@ -100,9 +107,13 @@ def _is_exact(kind: Any) -> bool:
     return kind in _EXACT
 
 
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
+def short(value: object, longest: int = 80) -> str:
+    """A value for a message: its `repr`, cut off where it gets long."""
+    try:
+        text = repr(value)
+    except Exception as error:  # noqa: BLE001  # a `__repr__` is user code, and the message must be told all the same
+        text = f"a `{type(value).__name__}` whose repr() raises {type(error).__name__}"
+    return text if len(text) <= longest else f"{text[: longest - 3]}..."
 
 
 def problems_of(error: ValidationError) -> str:
@@ -110,8 +121,25 @@ def problems_of(error: ValidationError) -> str:
     parts: list[str] = []
     for found in error.errors(include_url=False):
         where = ".".join(map(str, found["loc"]))
-        parts.append(f"{where + ': ' if where else ''}{found['msg']} (got {_short(found['input'])})")
+        parts.append(f"{where + ': ' if where else ''}{found['msg']} (got {short(found['input'])})")
     return "; ".join(parts)
+
+
+def told(error: Exception) -> str:
+    """What a validator, reducer or other code of the user's raised, on one line."""
+    return problems_of(error) if isinstance(error, ValidationError) else f"{type(error).__name__}: {error}"
+
+
+def aliases_of(info: FieldInfo) -> Iterator[str]:
+    """The keys of an input, beside its name, under which a field is looked for."""
+    known = [info.alias, info.validation_alias]
+    if isinstance(info.validation_alias, pydantic.AliasChoices):
+        known += info.validation_alias.choices
+    for alias in known:
+        if isinstance(alias, pydantic.AliasPath):
+            yield str(alias.path[0])
+        elif isinstance(alias, str):
+            yield alias
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,7 +245,9 @@ def _misfits(name: str, reducers: list[Reducer], annotation: Any) -> Iterator[st
     options = [part for part in _alternatives(annotation) if part is not type(None)]
     bad = [part for part in options if _origin(part) not in tuple(_origin(kind) for kind in known[0])]
     if bad:
-        yield f"field `{name}` uses `{reducers[0].name}`, which needs {known[1]}, but is declared as {_short(annotation)}"
+        yield f"field `{name}` uses `{reducers[0].name}`, which needs {known[1]}, but is declared as {short(annotation)}"
+    elif len(options) < len(_alternatives(annotation)) and any(_origin(part) in (tuple, frozenset) for part in options):
+        yield f"field `{name}` uses `{reducers[0].name}` and may be None: let an empty {short(options[0])} be its beginning"
     elif reducers[0].name == "append" and any(is_tuple(part) and Ellipsis not in get_args(part) for part in options):
         yield f"field `{name}` uses `append` on a tuple of fixed length; write tuple[X, ...]"
 

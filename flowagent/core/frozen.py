@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Callable
+from itertools import repeat
 from typing import Any, NoReturn
 
 from pydantic import BaseModel
@@ -121,25 +122,28 @@ def freeze(value: Any) -> Any:
 _PLAIN: dict[type, type] = {FrozenList: list, FrozenDict: dict, FrozenSet: set}
 
 
-def same(a: Any, b: Any) -> bool:
-    """Whether two values are alike through and through: types, order of lists, private data; NaN equals itself."""
+def same(a: Any, b: Any, widen: bool = False) -> bool:  # noqa: FBT001, FBT002  # `map` passes it by place
+    """Whether two values are alike through and through: types, order of lists, private data; NaN equals itself.
+
+    With `widen`, a whole number of the first is also the same as an equal float of the second.
+    """
     kind = _PLAIN.get(type(a), type(a))
     if kind is not _PLAIN.get(type(b), type(b)):
-        return False
+        return widen and kind is int and type(b) is float and bool(a == b)
     if kind in _SCALARS:
         return a == b or (a != a and b != b)
     if kind is list or kind is tuple:
-        return len(a) == len(b) and all(map(same, a, b))
+        return len(a) == len(b) and all(map(same, a, b, repeat(widen)))
     if kind is dict:
-        return len(a) == len(b) and all(key in b and same(item, b[key]) for key, item in a.items())
+        return len(a) == len(b) and all(key in b and same(item, b[key], widen) for key, item in a.items())
     if kind is set or kind is frozenset:
         return len(a) == len(b) and {(type(item), item) for item in a} == {(type(item), item) for item in b}
     if isinstance(a, BaseModel):
         return (
-            same(a.__dict__, b.__dict__)
+            same(a.__dict__, b.__dict__, widen)
             and same(a.__pydantic_private__, b.__pydantic_private__)
             and same(a.__pydantic_extra__, b.__pydantic_extra__)
         )
     if dataclasses.is_dataclass(a):
-        return all(same(getattr(a, field.name), getattr(b, field.name)) for field in dataclasses.fields(a))
+        return all(same(getattr(a, field.name), getattr(b, field.name), widen) for field in dataclasses.fields(a))
     return bool(a == b)

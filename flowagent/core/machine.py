@@ -12,7 +12,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from flowagent.core import ids
-from flowagent.core.commits import Arrow, Commit, Mark, Marks, Sent, common_dominator, fold_order, in_turn, meet, seal
+from flowagent.core.commits import (
+    Arrow,
+    Commit,
+    Mark,
+    Marks,
+    Sent,
+    common_dominator,
+    fold_order,
+    in_turn,
+    meet,
+    seal,
+    written_beside,
+)
 from flowagent.core.facts import Failure, Question, TaskStatus, Way
 from flowagent.core.nodes import END, GraphNode, ItemNode, MapNode
 from flowagent.core.policies import OnFailure
@@ -153,6 +165,7 @@ class Machine:
         task.status = "inside"
         for inner in list(self._inside(task)):
             self.retry(inner)
+        self._look_whether_stuck(task)  # failed merges are not run again
 
     def _rise(self, task: Task) -> None:
         self.failing.pop(task.id, None)
@@ -227,6 +240,14 @@ class Machine:
     def would_count(self, task: Task) -> bool:
         """Whether starting a task is one more step."""
         return not task.counted and task.index is None and not task.place.is_router
+
+    def written_beside(self, task: Task, writes: Writes) -> dict[str, str]:
+        """The fields of an update that a branch beside it has set otherwise, with the task that did: where they meet,
+        that is a conflict, unless it is overwritten on the way."""
+        scope = task.scope
+        if task.index is not None or (scope.live < 2 and not scope.ended):
+            return {}
+        return written_beside(scope.topology.schema, task.parents, writes, tails_of(scope, self.tasks.values()))
 
     def is_halted(self) -> bool:
         """Whether a failure that nobody catches stands in the way of the rest."""
@@ -535,6 +556,8 @@ class Machine:
         commits: list[Commit] = [outcome[1] for outcome in task.results if outcome[0]]
         for arrow in task.arrows:
             arrow.children.extend(commits)
+        if len(commits) == 1:  # then it dominates what follows, like any commit
+            seal(scope.topology.schema, commits[0], task.since_top, keep=scope.owner is not None)
         onward = [Arrow(commit, task.place.index) for commit in commits]
         for commit, arrow in zip(commits, onward, strict=True):
             commit.arrows.append(arrow)

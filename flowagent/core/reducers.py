@@ -10,11 +10,12 @@ import hashlib
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, get_args, get_origin
+from types import NoneType, UnionType
+from typing import Any, Generic, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
-from flowagent.core.frozen import FrozenDict, FrozenList, FrozenSet, same
+from flowagent.core.frozen import FrozenDict, FrozenList, FrozenSet, freeze, same
 from flowagent.core.signatures import hints_of
 
 T = TypeVar("T")
@@ -80,7 +81,11 @@ def reducer(fn: Callable[[Any, Any], Any], diff: Callable[[Any, Any], Any] | Non
         >>> longest.fold("ab", "abc")
         'abc'
     """
-    return Reducer(getattr(fn, "__name__", "custom"), fn, diff, delta_type=lambda field_type: _second(fn, field_type))
+
+    def fold(old: Any, delta: Any) -> Any:
+        return freeze(fn(old, delta))  # what it makes is state, and no node may change that
+
+    return Reducer(getattr(fn, "__name__", "custom"), fold, diff, delta_type=lambda field_type: _second(fn, field_type))
 
 
 def _second(fn: Callable[..., Any], otherwise: Any) -> Any:
@@ -93,8 +98,10 @@ def _second(fn: Callable[..., Any], otherwise: Any) -> Any:
 
 
 def element_type(field_type: Any) -> Any:
-    """The type of the elements of a container type, `Any` where it is bare."""
+    """The type of the elements of a container type (or of one that may be None), `Any` where it is bare."""
     args = [arg for arg in get_args(field_type) if arg is not Ellipsis]
+    if get_origin(field_type) in (Union, UnionType):
+        return element_type(next((arg for arg in args if arg is not NoneType), Any))
     return args[0] if args else Any
 
 

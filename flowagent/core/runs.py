@@ -166,7 +166,7 @@ async def resume(
     info = await place.store.info(run_id)
     before = await _read(place, info, options.on_failure, accept_changes=accept_changes)
     _refuse_if_finished(place, run_id, before, answers, retry, resolve)
-    if before.machine.final is not None:
+    if before.machine.final is not None and info.status in ("completed", "running"):
         return _run(place, run_id, before.machine, "completed", replayed=True)
     accepted(before.machine, answers or {})
     _checked_retries(before.machine, run_id, retry)

@@ -15,7 +15,7 @@ from typing import Any, cast
 from pydantic import BaseModel, ValidationError
 
 from flowagent.core import views
-from flowagent.core.fields import StateField, problems_of, read_field
+from flowagent.core.fields import StateField, aliases_of, problems_of, read_field, told
 from flowagent.core.frozen import same
 from flowagent.core.reducers import NoDiff, Reducer, Replace
 from flowagent.core.writes import NOTHING, Values, Write, Writes, applied, folded
@@ -103,8 +103,9 @@ class Schema:
         info = self.model.model_fields[name]
         if info.is_required():
             raise StateError("", problems=[f"`{name}` has no default and was not stored"])
+        codec = self.fields[name].value
         default = info.get_default(call_default_factory=True, validated_data={})
-        return self.fields[name].value.through(default)[0]
+        return codec.through(codec.validate(default))[0]
 
     # -- the start -----------------------------------------------------------------------------------------------
 
@@ -127,9 +128,12 @@ class Schema:
         problems: list[str] = []
         for name, field in self.fields.items():
             try:
-                values[name], datas[name] = field.value.through(_named(field, model.__dict__[name], key))
+                whole = field.value.validate(model.__dict__[name])  # pydantic does not look at defaults
+                values[name], datas[name] = field.value.through(_named(field, whole, key))
             except UnstorableError as error:
                 problems.append(f"`{name}` {error}")
+            except ValidationError as error:
+                problems.append(f"`{name}`: {problems_of(error)}")
             except KeyError:
                 problems.append(f"`{name}` is missing (was the model made by model_construct?)")
         if problems:
@@ -151,13 +155,15 @@ class Schema:
             raise StateError(
                 f"the input does not fit `{self.model.__name__}`: " + "; ".join([*unknown, problems_of(error)])
             ) from error
+        except Exception as error:
+            raise StateError(f"the input was refused by a validator of `{self.model.__name__}`: {told(error)}") from error
         if unknown:
             raise StateError(f"the input does not fit `{self.model.__name__}`: " + "; ".join(unknown))
         return made
 
     def _unknown(self, given: Mapping[str, Any]) -> list[str]:
         """A line for each key that is no field (nor an alias of one, for inputs)."""
-        aliases = {info.alias for info in self.model.model_fields.values()}
+        aliases = {alias for info in self.model.model_fields.values() for alias in aliases_of(info)}
         return [
             f"`{key}` is no field of `{self.model.__name__}`{self.hint(key)}"
             for key in given
@@ -228,6 +234,9 @@ class Schema:
             except StateError as error:
                 problems.append(str(error))
                 cause = error
+            except Exception as error:  # noqa: BLE001  # a validator is user code and may raise anything
+                problems.append(f"`{name}`: {told(error)}")
+                cause = error
         if problems:
             kind = UnstorableError if isinstance(cause, UnstorableError) and len(problems) == 1 else StateError
             raise kind("its update was refused: " + "; ".join(problems), problems=problems) from cause
@@ -261,7 +270,7 @@ class Schema:
         try:
             whole = folded(field.reducer, old, write)
         except Exception as error:
-            raise StateError(f"`{field.name}`: its reducer failed: {type(error).__name__}: {error}") from error
+            raise StateError(f"`{field.name}`: its reducer failed: {told(error)}") from error
         checked = self._checked(field, values, whole)
         if same(whole, checked):
             field.value.through(checked)
@@ -291,7 +300,10 @@ class Schema:
 
     def _hold_to_model(self, values: Values, writes: Writes) -> None:
         """Let the model's own validators see the new whole; add to the writes what they changed."""
-        new = self._revalidated(applied(self.reducers, values, writes))
+        try:
+            new = self._revalidated(applied(self.reducers, values, writes))
+        except Exception as error:
+            raise StateError(f"its update was refused: {told(error)}", problems=[told(error)]) from error
         for name, value in new.items():
             before = folded(self.reducers[name], values.get(name), writes[name]) if name in writes else values[name]
             if not same(before, value):
@@ -303,11 +315,7 @@ class Schema:
                     writes[name] = self._as_delta(field, values.get(name), value)
 
     def _revalidated(self, values: Values) -> Values:
-        try:
-            made = self.model.__pydantic_validator__.validate_python(values, by_name=True, by_alias=False)
-        except ValidationError as error:
-            raise StateError(f"its update was refused: {problems_of(error)}", problems=[problems_of(error)]) from error
-        return made.__dict__
+        return self.model.__pydantic_validator__.validate_python(values, by_name=True, by_alias=False).__dict__
 
     def _differences(self, old: Values, returned: BaseModel) -> dict[str, Any]:
         """What a returned model changed, as a mapping would say it."""
@@ -327,8 +335,8 @@ class Schema:
                 return reducer.diff(old, field.value.validate(new))
             except NoDiff as error:
                 reason = str(error)
-            except ValidationError as error:
-                reason = problems_of(error)
+            except Exception as error:  # noqa: BLE001  # a `diff` may be the user's
+                reason = told(error)
         raise StateError(
             f"`{field.name}` of the returned model cannot be told as a delta of its reducer "
             f"`{reducer.name if reducer else ''}` ({reason}): return a mapping, or {{{field.name!r}: Replace(value)}}"
@@ -348,8 +356,8 @@ class Schema:
             else:
                 guarded = [self.fields[name] for name in writes if name in self.fields and self.fields[name].guarded]
                 checked = {field.name: self._checked(field, values, values[field.name]) for field in guarded}
-        except ValidationError as error:
-            raise StateError(f"the merged state was refused: {problems_of(error)}") from error
+        except Exception as error:
+            raise StateError(f"the merged state was refused: {told(error)}") from error
         changed = [name for name, value in checked.items() if not same(value, values[name])]
         if changed:
             raise StateError(

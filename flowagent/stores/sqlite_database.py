@@ -29,7 +29,7 @@ from flowagent.stores import heartbeat, owner, sqlite_file, sqlite_runs
 from flowagent.stores.base import Lease
 from flowagent.stores.sqlite_file import Place, identity
 from flowagent.stores.sqlite_readers import Readers
-from flowagent.stores.threads import Call, Job, Threads, decided
+from flowagent.stores.threads import Call, Job, Threads
 
 T = TypeVar("T")
 
@@ -129,7 +129,7 @@ class Database:
         if blocking:
             self.commit([write])
             return write.result()
-        return await decided(self._writing.submit(write))
+        return await self._writing.do(write)
 
     def commit(self, writes: Sequence[Write[Any]]) -> None:
         """Commit writes in one transaction; each notes its own outcome, and none spoils another's."""
@@ -284,15 +284,16 @@ class Database:
     def beat(self) -> float | None:
         """Keep the leases alive, give back those that nobody refers to, and pass on requests to cancel."""
         if not self.place.path.exists():
-            self.dropped.clear()  # They went with the file; those who hold a lease are told when they use it.
+            self.dropped.clear()
         if not self._held and not self.dropped:
             self._tidy()
             return None
-        if self.place.path.exists():
-            self._renew()
+        self._renew()
         return self.ttl / 3
 
     def _renew(self) -> None:
+        if not self.place.path.exists():
+            return  # They went with the file; those who hold a lease are told when they use it.
         beat = Beat(self)
         self.commit([beat])
         if beat.error is not None:
@@ -325,12 +326,14 @@ class Database:
 
     async def close(self) -> None:
         """Commit what is queued, close all connections and end the threads. The next use opens it again."""
-        await decided(self._closing.submit(Call(self._close)))
+        await self._closing.do(Call(self._close))
         self._closing.stop()
 
     def _close(self) -> None:
         for thread in self._writing.stop():
             thread.join()
+        if self.dropped:
+            self._renew()
         self.readers.close()
         # Last, so that it is the one to empty the log into the file.
         with self._lock:

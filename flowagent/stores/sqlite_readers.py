@@ -46,7 +46,7 @@ class Readers:
         Raises:
             StoreError: the file could not be read.
         """
-        return await self._threads.submit(Call(lambda: self._read(work, absent)))
+        return await self._threads.do(Call(lambda: self._read(work, absent)))
 
     def idle(self) -> Sequence[apsw.Connection]:
         """The connections that nobody reads from now."""

@@ -6,6 +6,7 @@ All are daemons and started when first needed: a store that nobody closed must n
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import queue
 import threading
 from abc import ABC, abstractmethod
@@ -32,6 +33,8 @@ class Job(ABC, Generic[T]):
         self.error: BaseException | None = None
         self._value: T | None = None
         self._future: asyncio.Future[T] | None = None
+        self._delivered = False
+        self._cancelled = False
 
     @abstractmethod
     def __call__(self) -> None:
@@ -55,18 +58,32 @@ class Job(ABC, Generic[T]):
                 self.error = None  # It refers to this frame, and would keep all that is in it alive.
         return cast("T", self._value)
 
-    def expect(self) -> asyncio.Future[T]:
-        """The future, on the running loop, that will hold the outcome."""
+    def expect(self) -> None:
+        """Have the running loop told of the outcome."""
         self._future = asyncio.get_running_loop().create_future()
-        return self._future
+
+    async def outcome(self) -> T:
+        """Wait for the outcome. Cancellation is raised when it is there, not before: the caller must know it."""
+        assert self._future is not None, "nobody was to be told: a bug in flowagent"
+        try:
+            return await self._future
+        except asyncio.CancelledError:
+            # The future is spent; another one takes its place. (All of this happens on its loop, and so in turn.)
+            self._cancelled = True
+            while not self._delivered:
+                self.expect()
+                with contextlib.suppress(asyncio.CancelledError):  # Asked again; it is raised all the same.
+                    await self._future
+            raise
 
     def deliver(self) -> None:
         """Give the outcome to the future, on its own loop, and keep nothing of it: the thread may look back at us."""
         future, value, error = self._future, self._value, self.error
-        self._value, self.error = None, None
+        self._value, self.error, self._future = None, None, None
+        self._delivered = True
         if future is None or future.done():
             return
-        if error is not None:
+        if error is not None and not self._cancelled:
             future.set_exception(error)
         else:
             future.set_result(cast("T", value))
@@ -117,14 +134,14 @@ class Threads:
         for _ in self._threads:
             self._queue.put(None)
 
-    def submit(self, job: Job[T]) -> asyncio.Future[T]:
-        """Queue a job; the future holds its outcome."""
-        future = job.expect()
+    async def do(self, job: Job[T]) -> T:
+        """Have a job done; see `Job.outcome`."""
+        job.expect()
         with self._lock:
             self._queue.put(cast("Job[object]", job))
             if len(self._threads) < self._most:
                 self._start()
-        return future
+        return await job.outcome()
 
     def stop(self) -> Sequence[threading.Thread]:
         """Have the threads, which are returned, end when they have done what is queued. New ones start by use."""
@@ -141,23 +158,6 @@ class Threads:
         thread = threading.Thread(target=serve, args=arguments, name=self._name, daemon=True)
         self._threads.append(thread)
         thread.start()
-
-
-async def decided(future: asyncio.Future[T]) -> T:
-    """Wait for an outcome that the caller must know: cancellation is raised after it is there, not before."""
-    try:
-        return await asyncio.shield(future)
-    except asyncio.CancelledError:
-        while not future.done():
-            try:
-                await asyncio.wait([future])
-            except asyncio.CancelledError:
-                continue  # Asked again; it is raised below all the same.
-        if not future.cancelled():
-            future.exception()  # Looked at: nobody else will.
-        raise
-    finally:
-        del future  # Its error refers to this frame.
 
 
 def _serve_one(jobs: queue.SimpleQueue[Job[object] | None], _: object) -> None:

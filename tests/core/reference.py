@@ -713,6 +713,7 @@ class Reference:
             token.onto.append(settled)
         work.parents, work.tokens = [settled], [onward]
         if work.node == END:
+            self.go_on(work)
             self.forget(work)
             run.end([settled])
         else:
@@ -725,9 +726,9 @@ class Reference:
         assert container is not None and index is not None
         self.forget(work)
         container.settled[index] = (not failed, result)
-        self.release()
         if len(container.settled) == len(container.items):
             self.close(container)
+        self.release()
 
     def close(self, work: Work) -> None:
         work.closing = True

@@ -14,17 +14,16 @@ import argparse
 import queue
 import random
 import shutil
-import statistics
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal, get_args
+from typing import Final, Literal, Self, get_args
 
 from flowagent.core.nodes import RouterNode
 from tests.kill import checks
@@ -33,6 +32,7 @@ from tests.kill.child import Advance, Advanced, How, Look, Nursery, Reply
 from tests.kill.graphs import SUBJECTS
 
 RUN: Final = "r-1"
+NEIGHBOUR: Final = "r-0"
 STARTS: Final[tuple[How, ...]] = ("run_sync", "run", "stream")
 RECOVERIES: Final[tuple[How, ...]] = get_args(How)
 FRESH: Final = 0.3
@@ -53,7 +53,9 @@ class Case:
     durability: Durability | None = None
 
     def __str__(self) -> str:
-        return f"case {self.number} ({self.subject}); again: python -m tests.kill --seed {self.seed} --case {self.number}"
+        return (
+            f"case {self.number} ({self.subject}); again: python -m tests.kill --seed {self.seed} --case {self.number}"
+        )
 
 
 @dataclass(slots=True)
@@ -96,6 +98,7 @@ class Play:
         self._chance = random.Random(f"{case.seed} {case.number}")
         self._durability: Durability = case.durability or self._chance.choice(("step", "step", "fast"))
         self._tally = Tally(cases=1)
+        self._has_neighbour = False
         self._before: Journal | None = None
         self._lines: list[str] = []
 
@@ -114,11 +117,11 @@ class Play:
 
     def _first_kill(self) -> Reply:
         how = self._chance.choice(STARTS)
-        is_fresh = self._chance.random() < FRESH
+        self._has_neighbour = self._chance.random() > FRESH
         for attempt in range(100):
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder.mkdir(parents=True)
-            if not is_fresh:
+            if self._has_neighbour:
                 shutil.copy(self._reference.store, self._folder / "runs.db")
             reply = self._advance(how, self._reference.seconds * self._chance.random())
             if reply.ended != "done":
@@ -175,18 +178,25 @@ class Play:
         self._tally.repeated = sum(times.values()) - len(times)
         for line, number in times.items():
             if number > self._tally.kills + 1:
-                self._blame([f"`{call_of(line)}` was called {number} times, and killed {self._tally.kills} times at most"])
-        self._once_more(now)
+                self._blame([f"`{call_of(line)}` was called {number} times"])
+        self._once_more()
+        if self._has_neighbour:
+            self._visit_neighbour()
 
-    def _once_more(self, before: Journal) -> None:
+    def _once_more(self) -> None:
         """The same call again reads what is there, and does nothing."""
-        self._before = before
         reply = self._advance("run_sync", None)
         if reply.ended != "done" or not Advanced.model_validate_json(reply.text).replayed:
             self._blame([f"the same call again does not replay: {reply}"])
-        now = self._checked(self._folder / "runs.db")
-        if now != before:
-            self._blame(["the same call again changed the store"])
+        if lines_of(self._folder / "effects") != self._lines:
+            self._blame(["the same call again calls something"])
+
+    def _visit_neighbour(self) -> None:
+        """The other run in the file is as it was."""
+        store = self._folder / "runs.db"
+        seen = self._nursery.look(Look(subject=self._case.subject, store=store, run_id=NEIGHBOUR))
+        if seen != self._reference.neighbour.seen:
+            self._blame([f"the other run in the file is now {seen}"])
 
     def _checked(self, store: Path) -> Journal:
         """What is stored now, held against what was and what was called in between."""
@@ -213,68 +223,93 @@ def lines_of(effects: Path) -> list[str]:
 
 def undisturbed(subject: str, nursery: Nursery, folder: Path) -> Reference:
     """Run a graph in each way without a kill; all must give the same."""
-    found: list[Reference] = []
-    for how in STARTS:
-        place = folder / f"{subject}-{how}"
+    journals: list[Journal] = []
+    calls: list[list[str]] = []
+    seconds: list[float] = []
+    for run_id, how in zip((NEIGHBOUR, RUN, RUN, RUN), (STARTS[0], *STARTS), strict=True):
+        place = folder / f"{subject}-{run_id}-{how}"
         place.mkdir(parents=True)
         store, effects = place / "runs.db", place / "effects"
         reply = nursery.advance(
-            Advance(subject=subject, store=store, run_id=RUN, how=how, effects=effects, seed=how)
+            Advance(subject=subject, store=store, run_id=run_id, how=how, effects=effects, seed=f"{how} {run_id}")
         )
-        assert reply.ended == "done", f"{subject}, {how}: {reply}"
-        journal = journal_of(nursery.look(Look(subject=subject, store=store, run_id=RUN)))
-        routers = frozenset(name for name, node in SUBJECTS[subject].graph.nodes.items() if isinstance(node, RouterNode))
-        found.append(Reference(journal=journal, calls=lines_of(effects), seconds=reply.seconds, routers=routers))
-    first = found[0]
-    seconds = statistics.median(one.seconds for one in found)
-    for one in found:
-        wrong = [*checks.of_end(one.journal, first), *checks.of_store(one.journal, None)]
-        wrong += checks.of_calls(one.calls, one.calls, None, one.journal, first)
-        assert not wrong and len(one.calls) == len(first.calls), f"{subject} undisturbed: {wrong}"
-    return Reference(journal=first.journal, calls=first.calls, seconds=seconds, routers=first.routers)
+        assert reply.ended == "done", f"{subject} undisturbed, by {how}: {reply}"
+        journals.append(journal_of(nursery.look(Look(subject=subject, store=store, run_id=run_id))))
+        calls.append(lines_of(effects))
+        seconds.append(reply.seconds)
+    routers = frozenset(name for name, node in SUBJECTS[subject].graph.nodes.items() if isinstance(node, RouterNode))
+    reference = Reference(
+        store=folder / f"{subject}-{NEIGHBOUR}-{STARTS[0]}" / "runs.db",
+        neighbour=journals[0],
+        journal=journals[1],
+        calls=calls[1],
+        seconds=max(seconds),
+        routers=routers,
+    )
+    for journal, lines in zip(journals[1:], calls[1:], strict=True):
+        wrong = [*checks.of_store(journal, None), *checks.of_calls(lines, lines, None, journal, reference)]
+        wrong += checks.of_end(journal, reference)
+        assert not wrong, f"{subject} undisturbed: {wrong}"
+        assert len(lines) == len(calls[1]), f"{subject} undisturbed: {lines}"
+    return reference
 
 
-@contextmanager
-def nurseries(jobs: int) -> Iterator[Sequence[Nursery]]:
-    """Some warm processes."""
-    with ExitStack() as stack:
-        yield [stack.enter_context(Nursery()) for _ in range(jobs)]
-
-
-def campaign(cases: Sequence[Case], warm: Sequence[Nursery], folder: Path, *, keep: bool = False) -> dict[str, Tally]:
-    """Play cases, as many at a time as there are nurseries.
+class Campaign:
+    """Plays cases, as many at a time as there are warm processes. Leave it to end those.
 
     Args:
-        cases: what to play.
-        warm: where the processes come from.
         folder: for the files; those of a case that went well are removed.
-        keep: whether to keep them all.
-
-    Returns:
-        What came of them, by graph.
+        jobs: how many cases are played at a time.
+        subjects: the graphs.
     """
-    references = {case.subject: None for case in cases}
-    known = {subject: undisturbed(subject, warm[0], folder) for subject in references}
-    idle: queue.SimpleQueue[Nursery] = queue.SimpleQueue()
-    for nursery in warm:
-        idle.put(nursery)
 
-    def play(turn: int, case: Case) -> tuple[str, Tally]:
-        nursery = idle.get()
+    def __init__(self, folder: Path, *, jobs: int, subjects: Iterable[str] = SUBJECTS) -> None:
+        self._folder = folder
+        self._jobs = jobs
+        self._subjects = tuple(subjects)
+        self._idle: queue.SimpleQueue[Nursery] = queue.SimpleQueue()
+        self._references: dict[str, Reference] = {}
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            for _ in range(self._jobs):
+                self._idle.put(stack.enter_context(Nursery()))
+            self._stack = stack.pop_all()
+        self._pool = self._stack.enter_context(ThreadPoolExecutor(self._jobs))
+        # Side by side as well, for then they are as slow as the runs that are killed will be.
+        references = self._pool.map(self._undisturbed, self._subjects)
+        self._references = dict(zip(self._subjects, references, strict=True))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def play(self, cases: Sequence[Case]) -> dict[str, Tally]:
+        """What comes of some cases, by graph."""
+        sums: dict[str, Tally] = {}
+        for case, tally in zip(cases, self._pool.map(self._played, range(len(cases)), cases), strict=True):
+            sums[case.subject] = sums.get(case.subject, Tally()) + tally
+        return sums
+
+    def _undisturbed(self, subject: str) -> Reference:
+        with self._nursery() as nursery:
+            return undisturbed(subject, nursery, self._folder)
+
+    def _played(self, turn: int, case: Case) -> Tally:
+        place = self._folder / f"{turn}-case-{case.number}"
+        with self._nursery() as nursery:
+            tally = Play(case, nursery, self._references[case.subject], place).play()
+        if not tally.faults:
+            shutil.rmtree(place)
+        return tally
+
+    @contextmanager
+    def _nursery(self) -> Generator[Nursery]:
+        nursery = self._idle.get()
         try:
-            place = folder / f"{turn}-case-{case.number}"
-            tally = Play(case, nursery, known[case.subject], place).play()
-            if not (tally.faults or keep):
-                shutil.rmtree(place)
-            return case.subject, tally
+            yield nursery
         finally:
-            idle.put(nursery)
-
-    sums: dict[str, Tally] = {subject: Tally() for subject in known}
-    with ThreadPoolExecutor(len(warm)) as pool:
-        for subject, tally in pool.map(play, range(len(cases)), cases):
-            sums[subject] += tally
-    return sums
+            self._idle.put(nursery)
 
 
 def cases_of(seed: int, numbers: Iterable[int], durability: Durability | None = None) -> list[Case]:
@@ -318,10 +353,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=2, help="how many at a time")
     options = parser.parse_args(arguments)
     numbers = range(options.kills) if options.case is None else [options.case] * options.times
+    cases = cases_of(options.seed, numbers)
     began = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="flowagent-kill-"))
-    with nurseries(1 if options.case is not None else options.jobs) as warm:
-        sums = campaign(cases_of(options.seed, numbers), warm, folder)
+    with Campaign(folder, jobs=options.jobs, subjects={case.subject for case in cases}) as campaign:
+        sums = campaign.play(cases)
     faults = [fault for tally in sums.values() for fault in tally.faults]
     print("\n\n".join([*faults, table_of(sums)]))
     print(f"seed {options.seed}, {time.monotonic() - began:.1f} s", end="")

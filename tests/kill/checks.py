@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from tests.kill.child import Seen
@@ -60,12 +61,16 @@ class Reference:
     """An undisturbed run.
 
     Attributes:
+        store: a file with another such run in it.
+        neighbour: what that file held.
         journal: what its store held at the end.
         calls: what was called, a line for each.
         seconds: how long it took.
         routers: the names of its routers.
     """
 
+    store: Path
+    neighbour: Journal
     journal: Journal
     calls: Sequence[str]
     seconds: float
@@ -110,7 +115,9 @@ def of_store(now: Journal, before: Journal | None) -> Iterable[str]:
         known.add(data.get("task", ""))
 
 
-def of_calls(lines: Sequence[str], new: Sequence[str], before: Journal | None, now: Journal, by: Reference) -> Iterable[str]:
+def of_calls(
+    lines: Sequence[str], new: Sequence[str], before: Journal | None, now: Journal, by: Reference
+) -> Iterable[str]:
     """What is wrong with what was called.
 
     Args:

@@ -124,7 +124,8 @@ class Nursery:
         return self
 
     def __exit__(self, *_: object) -> None:
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self._process.stdin.close()
         self._process.wait(PATIENCE)
         self._process.stdout.close()
@@ -140,7 +141,8 @@ class Nursery:
         return Seen.model_validate_json(reply.text)
 
     def _ask(self, job: BaseModel) -> Reply:
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self._process.stdin.write(job.model_dump_json() + "\n")
         self._process.stdin.flush()
         line = self._process.stdout.readline()
@@ -286,7 +288,7 @@ def seen(job: Look) -> Seen:
     try:
         found.status = run_blocking(store.info(job.run_id)).status
     except RunNotFound:
-        found.integrity = _integrity(job.store)
+        found.integrity = _integrity(store, job.store)
         return found
     run = SUBJECTS[job.subject].graph.load_sync(job.run_id, store=store)
     snapshot = run_blocking(store.snapshot(job.run_id))
@@ -298,12 +300,13 @@ def seen(job: Look) -> Seen:
     ]
     found.dot = run.draw(times=False).dot()
     found.snapshot = None if snapshot is None else snapshot.seq
-    found.integrity = _integrity(job.store)  # last, or else it would mend what flowagent itself must cope with
+    found.integrity = _integrity(store, job.store)  # last, or it would mend what flowagent itself must cope with
     assert run.status == found.status, f"the run says {run.status}, its store {found.status}"
     return found
 
 
-def _integrity(path: Path) -> str:
+def _integrity(store: SQLiteStore, path: Path) -> str:
+    run_blocking(store.close())
     if not path.exists():
         return "ok"
     connection = apsw.Connection(str(path))

@@ -75,7 +75,7 @@ class Subject:
     answers: Mapping[str, Any]
 
 
-# -- router: sync and async nodes in a row, three routers and a Goto ---------------------------------------------------
+# -- router: sync and async nodes in a row, three routers and a Goto -------------------------------------------------
 
 
 class Ticket(State):
@@ -136,7 +136,7 @@ def router() -> Subject:
     return Subject(graph=g, input=Ticket(text="my invoice is wrong"), answers={})
 
 
-# -- parallel: branches of unlike length that meet, one that ends by itself, steps and a sleep inside a node -----------
+# -- parallel: branches of unlike length that meet, one that ends by itself, steps and a sleep inside a node ---------
 
 
 class Plan(State):
@@ -214,7 +214,7 @@ def parallel() -> Subject:
     return Subject(graph=g, input=Plan(goal="a chair"), answers={})
 
 
-# -- cycle: laps with an inner loop beside a branch, heavy enough for snapshots ----------------------------------------
+# -- cycle: laps with an inner loop beside a branch, heavy enough for snapshots --------------------------------------
 
 
 class Essay(State):
@@ -264,7 +264,7 @@ def cycle() -> Subject:
     return Subject(graph=g, input=Essay(topic="loops"), answers={})
 
 
-# -- map: items side by side, sync and async, then Sends ----------------------------------------------------------------
+# -- map: items side by side, sync and async, then Sends -------------------------------------------------------------
 
 
 class Folder(State):
@@ -314,7 +314,7 @@ def mapped() -> Subject:
     return Subject(graph=g, input=Folder(names=["pear", "fig", "apple", "plum", "lime"]), answers={})
 
 
-# -- nested: a graph in a graph, a gate in the loop of the inner one, another gate after it ---------------------------------
+# -- nested: a graph in a graph, a gate in the loop of the inner one, another gate after it --------------------------
 
 
 class Search(State):
@@ -346,7 +346,11 @@ def nested() -> Subject:
         return {"hits": [f"sifted {len(s.hits)}"]}
 
     approve = inner.gate(
-        "approve", question="Is {tries} enough?", into="verdict", schema=Literal["yes", "no"], to={"yes": "wrap", "no": look}
+        "approve",
+        question="Is {tries} enough?",
+        into="verdict",
+        schema=Literal["yes", "no"],
+        to={"yes": "wrap", "no": look},
     )
 
     @inner.node

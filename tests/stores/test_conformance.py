@@ -30,8 +30,8 @@ async def test_store(check: Check, store: Store) -> None:
 class Forgetful(MemoryStore):
     """A store that acknowledges records and drops each third."""
 
-    async def read(self, run_id: str, *, after: int = -1) -> list[Record]:
-        return [record for record in await super().read(run_id, after=after) if record.seq % 3 != 2]
+    async def read(self, run_id: str, *, after: int = -1, upto: int | None = None) -> list[Record]:
+        return [record for record in await super().read(run_id, after=after, upto=upto) if record.seq % 3 != 2]
 
 
 async def test_the_suite_finds_a_store_that_loses_records() -> None:

@@ -97,7 +97,7 @@ def test_without_proc_less_is_known(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         def read_bytes(self) -> bytes:
             raise FileNotFoundError(str(self))
 
-        def readlink(self) -> Path:  # pyright: ignore[reportIncompatibleMethodOverride]
+        def readlink(self) -> Path:
             raise FileNotFoundError(str(self))
 
     monkeypatch.setattr(owner, "Path", Nowhere)

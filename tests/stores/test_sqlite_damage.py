@@ -31,8 +31,15 @@ async def stored(path: Path) -> SQLiteStore:
 
 def damage(path: Path, *statements: str) -> None:
     connection = apsw.Connection(str(path))
-    connection.create_scalar_function("base", lambda: key(connection, "r"))
-    connection.create_scalar_function("other_base", lambda: key(connection, "other"))
+
+    def base(*_: object) -> int:
+        return key(connection, "r")
+
+    def other_base(*_: object) -> int:
+        return key(connection, "other")
+
+    connection.create_scalar_function("base", base)
+    connection.create_scalar_function("other_base", other_base)
     for statement in statements:
         connection.execute(statement)
     connection.close()

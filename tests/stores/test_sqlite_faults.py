@@ -10,7 +10,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from flowagent.core.records import Record, Snapshot
+from flowagent.core.records import Record, Snapshot, Status
 from flowagent.errors import StoreError
 from flowagent.stores import SQLiteStore
 from tests.stores.children import Child
@@ -50,7 +50,7 @@ async def write_a_run(store: SQLiteStore, *, blocking: bool, failures: list[Stor
     for size in (1, 2, 1, 3, 1):
         first = lease.next_seq
         records = [Record(first + n, "done", b"x" * 3000) for n in range(size)]
-        status = "waiting" if size == 3 else None
+        status: Status | None = "waiting" if size == 3 else None
         snapshot = Snapshot(first + size - 1, b"s" * 2000) if size == 2 else None
         await persist(lambda: store.append(lease, records, status=status, snapshot=snapshot), failures)  # noqa: B023
         expected += records

@@ -252,7 +252,7 @@ async def test_an_open_store_never_keeps_a_process_alive(tmp_path: Path, how: st
     path = tmp_path / "runs.db"
     async with Child(script, path, how) as child:
         assert await child.line() == "stored"
-        code = await child.end(10)
+        code = await child.end()
         assert code == {"return": 0, "raise": 1, "interrupt": -signal.SIGINT}[how]
         wanted = {"return": "", "raise": "ValueError: on purpose", "interrupt": "KeyboardInterrupt"}[how]
         assert wanted in await child.errors()
