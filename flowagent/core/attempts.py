@@ -79,6 +79,11 @@ class Attempt:
         known = (self.task.answers or {}).get(name)
         if known is not None:
             return known.encode() if isinstance(known, str) else known
+        if not self._engine.keeps_questions:
+            raise FlowAgentError(
+                f"the question `{name}` could never be answered, as no store was given that the run could be resumed "
+                "from: pass store='runs.db', or an explicit MemoryStore()"
+            )
         self.asked = True
         question_id = f"{self.task.id}?{name}"
         if question_id not in self._engine.machine.questions:

@@ -176,8 +176,7 @@ class Builder(Definition, Generic[StateT, DepsT]):
             self._faults.extend(error.faults)
             return
         if item:
-            hints = [hint for key, hint in signatures.hints_of(fn).items() if key != "return"]
-            item_type = hints[0] if hints else Any
+            item_type = signatures.hint_at(fn, 0, Any)
             self.add(ItemNode(name=name, options=options, function=function, item_type=item_type), fn)
             return
         targets = None

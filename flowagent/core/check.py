@@ -6,14 +6,14 @@ Loaded, with networkx, when a graph is first checked, drawn or run.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, get_args, get_origin
+from typing import Any, NamedTuple, get_origin
 
 import networkx as nx
 from pydantic import BaseModel
 
-from flowagent.core import literals
+from flowagent.core import literals, signatures
 from flowagent.core.definition import Definition
-from flowagent.core.fields import faults_of_field
+from flowagent.core.fields import faults_of_field, unstorable
 from flowagent.core.nodes import (
     END,
     START,
@@ -21,12 +21,14 @@ from flowagent.core.nodes import (
     FunctionNode,
     GateNode,
     GraphNode,
+    ItemError,
     ItemNode,
     MapNode,
     Node,
     RouterNode,
     is_choice,
 )
+from flowagent.core.reducers import element_type
 from flowagent.core.schema import schema_of
 from flowagent.core.topology import Analysis, Topology, analysed, handlers, nested_graphs, network_of, tabulated
 from flowagent.errors import GraphError
@@ -203,7 +205,10 @@ def _faults_of_kind(name: str, node: Node, definition: Definition, state: type[B
             yield from _faults_of_gate(name, node, state)
         case GraphNode():
             yield from _faults_of_nesting(name, node, state)
-        case FunctionNode() | RouterNode() | ItemNode():
+        case ItemNode():
+            if (reason := unstorable(node.item_type)) is not None:
+                yield f"node `{name}` takes items that cannot be stored: {reason}"
+        case FunctionNode() | RouterNode():
             return
 
 
@@ -213,6 +218,7 @@ def _faults_of_map(name: str, node: MapNode, state: type[BaseModel]) -> Iterator
     over = state.model_fields.get(node.over)
     if over is not None and (get_origin(over.annotation) or over.annotation) in (int, float, bool, str, bytes):
         yield f"map `{name}` goes over `{node.over}`, which is no collection but {over.annotation!r}"
+    yield from _faults_of_results(name, node, state)
     if node.at_most is not None and node.at_most < 1:
         yield f"map `{name}`: at_most={node.at_most} must be at least 1"
     child = getattr(node.body, "state", None)
@@ -227,13 +233,38 @@ def _faults_of_map(name: str, node: MapNode, state: type[BaseModel]) -> Iterator
         yield f"map `{name}` is of a function; input= and output= are for mapped graphs"
 
 
+def _faults_of_results(name: str, node: MapNode, state: type[BaseModel]) -> Iterator[str]:
+    field = schema_of(state).fields.get(node.into)
+    if field is None or field.reducer is not None:
+        return
+    kind = state.model_fields[node.into].annotation
+    if kind in (int, float, bool, str, bytes):
+        yield f"map `{name}` writes its results into `{node.into}`, which is no list but {kind!r}"
+    elif node.on_item_error == "collect" and not _takes(element_type(kind), ItemError):
+        yield (
+            f"map `{name}` collects errors into `{node.into}`, whose elements cannot be an ItemError: declare "
+            "list[... | ItemError]"
+        )
+
+
+def _takes(kind: Any, wanted: type) -> bool:
+    return kind in (Any, object) or signatures.mentions(kind, wanted)
+
+
 def _faults_of_gate(name: str, node: GateNode, state: type[BaseModel]) -> Iterator[str]:
     if node.into is not None:
         yield from _unknown_field(f"gate `{name}` writes into", node.into, state)
-    for field in literals.placeholders(node.question):
-        yield from _unknown_field(f"gate `{name}` asks with", field, state)
+    try:
+        asked = literals.placeholders(node.question)
+    except ValueError as error:
+        yield f"gate `{name}`: its question is no template: {error}"
+        asked = ()
+    for field in asked:
+        yield from _unknown_field(f"gate `{name}` asks with", field or "{}", state)
+    if (reason := unstorable(node.schema)) is not None:
+        yield f"gate `{name}` can have no answer of its schema: {reason}"
     if node.to is not None:
-        allowed = get_args(node.schema)
+        allowed = signatures.values_of(node.schema)
         unknown = [answer for answer in node.to if allowed and answer not in allowed]
         missing = [answer for answer in allowed if answer not in node.to]
         for answer in unknown:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, TypeAlias, cast
 
@@ -106,14 +106,17 @@ class Definition:
 
     def declared_targets(self, name: str, call: object, to: Targets, *, jumps: bool) -> tuple[tuple[str, ...], Any]:
         """The targets of a router or jumping node and, where `to=` is a mapping, its labels."""
+        hint = signatures.hints_of(call).get("return")
         if isinstance(to, Mapping):
             labels = {label: self.ref_name(ref) for label, ref in to.items()}
+            self._hold_to(name, signatures.values_of(hint) or signatures.targets_in(hint, jumps=jumps), labels)
             return tuple(dict.fromkeys(labels.values())), labels
         if isinstance(to, str) or callable(to):
             to = [cast("Ref", to)]
         if to is not None:
-            return tuple(dict.fromkeys(self.ref_name(ref) for ref in to)), None
-        hint = signatures.hints_of(call).get("return")
+            named = tuple(dict.fromkeys(self.ref_name(ref) for ref in to))
+            self._hold_to(name, signatures.targets_in(hint, jumps=jumps), named)
+            return named, None
         found = signatures.targets_in(hint, jumps=jumps)
         if not found and not jumps:
             self.fault(
@@ -125,6 +128,12 @@ class Definition:
                 f"node `{name}` returns a Goto without declared targets: write Goto[Literal[...]] or pass to=[...]"
             )
         return found, None
+
+    def _hold_to(self, name: str, returned: Iterable[object], listed: Container[object]) -> None:
+        """What a function says that it returns, its `to=` has to list."""
+        for one in returned:
+            if one not in listed:
+                self.fault(f"`{name}` may return {one!r}, which its to= does not list")
 
     def jumps(self, call: object) -> bool:
         """Whether a function says that it may return a `Goto`."""

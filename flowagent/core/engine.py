@@ -53,6 +53,7 @@ class Engine:
         durability: what is stored when.
         listener: is told every event; one that raises harms nothing.
         own_loop: whether the loop is ours, so that sync nodes may run on it when nothing else could.
+        keeps_questions: whether the store is one that somebody can answer questions in later.
         weight: the bytes of records since the last snapshot, and of that snapshot.
     """
 
@@ -67,6 +68,7 @@ class Engine:
         durability: Durability = "step",
         listener: Listener | None = None,
         own_loop: bool = False,
+        keeps_questions: bool = True,
         is_interrupted: Callable[[], bool] = lambda: False,
         weight: tuple[int, int] = (0, 0),
         clock: Callable[[], float] = time.time,
@@ -79,6 +81,7 @@ class Engine:
         self.limits = limits
         self.clock = clock
         self.is_interrupted = is_interrupted
+        self.keeps_questions = keeps_questions
         self.executed = 0
         self.reason = ""
         self._durability: Durability = durability

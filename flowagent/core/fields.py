@@ -225,7 +225,7 @@ def faults_of_field(name: str, info: FieldInfo) -> Iterator[str]:
                 f"field `{name}` is a {secret.__name__}, which no store of this version can keep secret: "
                 "pass secrets as deps"
             )
-    if (reason := _unstorable(info.annotation)) is not None:
+    if (reason := unstorable(info.annotation)) is not None:
         yield f"field `{name}` cannot be stored: {reason}"
     yield from _misfits(name, reducers, info.annotation)
 
@@ -281,7 +281,8 @@ def _parts(kind: Any) -> Iterator[Any]:
             yield from _parts(arg)
 
 
-def _unstorable(annotation: Any) -> str | None:
+def unstorable(annotation: Any) -> str | None:
+    """Why values of a type can never make the way to a store and back, or None."""
     try:
         schema = TypeAdapter(annotation, config=ConfigDict(arbitrary_types_allowed=True)).core_schema
     except pydantic.PydanticUserError:

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     import networkx as nx
 
     from flowagent.core.check import Checked
-    from flowagent.core.runs import Options, Place, Watch
+    from flowagent.core.runs import Options
+    from flowagent.core.stored import Place
     from flowagent.core.topology import Topology
+    from flowagent.core.watch import Watch
     from flowagent.render import Diagram
     from flowagent.stores.base import Store
 
@@ -132,7 +134,11 @@ class Graph(Builder[StateT, DepsT], Generic[StateT, DepsT]):
     # -- running ---------------------------------------------------------------------------------------------------
 
     async def run(
-        self, state: StateT | Mapping[str, Any] | None = None, *, run_id: str | None = None, **options: Unpack[RunOptions]
+        self,
+        state: StateT | Mapping[str, Any] | None = None,
+        *,
+        run_id: str | None = None,
+        **options: Unpack[RunOptions],
     ) -> Run[StateT]:
         """Start a run, or go on with the one of that id.
 
@@ -159,7 +165,11 @@ class Graph(Builder[StateT, DepsT], Generic[StateT, DepsT]):
         return cast("Run[StateT]", await runs.start(self._place(options), state, run_id, _options(options)))
 
     def run_sync(
-        self, state: StateT | Mapping[str, Any] | None = None, *, run_id: str | None = None, **options: Unpack[RunOptions]
+        self,
+        state: StateT | Mapping[str, Any] | None = None,
+        *,
+        run_id: str | None = None,
+        **options: Unpack[RunOptions],
     ) -> Run[StateT]:
         """`run` for scripts, threads and notebooks."""
         return run_blocking(self.run(state, run_id=run_id, **options))
@@ -201,9 +211,7 @@ class Graph(Builder[StateT, DepsT], Generic[StateT, DepsT]):
                 place,
                 run_id,
                 _options(options),
-                answers=answers,
-                retry=retry,
-                resolve=resolve,
+                addition=_addition(answers, retry, resolve),
                 accept_changes=accept_changes,
             ),
         )
@@ -219,9 +227,7 @@ class Graph(Builder[StateT, DepsT], Generic[StateT, DepsT]):
         **options: Unpack[RunOptions],
     ) -> Run[StateT]:
         """`resume` for scripts, threads and notebooks."""
-        work = self.resume(
-            run, answers=answers, retry=retry, resolve=resolve, accept_changes=accept_changes, **options
-        )
+        work = self.resume(run, answers=answers, retry=retry, resolve=resolve, accept_changes=accept_changes, **options)
         return run_blocking(work)
 
     async def load(self, run: str | Run[StateT], *, store: StoreLike | None = None) -> Run[StateT]:
@@ -262,7 +268,11 @@ class Graph(Builder[StateT, DepsT], Generic[StateT, DepsT]):
         return run_blocking(self.cancel(run, store=store, timeout=timeout))
 
     def stream(
-        self, state: StateT | Mapping[str, Any] | None = None, *, run_id: str | None = None, **options: Unpack[RunOptions]
+        self,
+        state: StateT | Mapping[str, Any] | None = None,
+        *,
+        run_id: str | None = None,
+        **options: Unpack[RunOptions],
     ) -> AbstractAsyncContextManager[Watch]:
         """`run`, watched: `async with g.stream(...) as events: async for event in events: ...`.
 
@@ -295,9 +305,7 @@ class Graph(Builder[StateT, DepsT], Generic[StateT, DepsT]):
                 place,
                 run_id,
                 _options(options, listener),
-                answers=answers,
-                retry=retry,
-                resolve=resolve,
+                addition=_addition(answers, retry, resolve),
                 accept_changes=accept_changes,
             )
 
@@ -337,6 +345,15 @@ def _runs() -> Any:
     return importlib.import_module("flowagent.core.runs")
 
 
+def _addition(
+    answers: Mapping[str, Any] | None,
+    retry: Mapping[str, str] | None = None,
+    resolve: Mapping[str, Any] | None = None,
+) -> Any:
+    module = importlib.import_module("flowagent.core.resumption")
+    return module.Addition(answers=answers or {}, retry=retry or {}, resolve=resolve or {})
+
+
 def _options(given: RunOptions, listener: Any = None) -> Options:
     wanted = {name: value for name, value in given.items() if name != "store"}
     return cast("Options", _runs().Options(**wanted, listener=listener))
@@ -344,7 +361,6 @@ def _options(given: RunOptions, listener: Any = None) -> Options:
 
 @asynccontextmanager
 async def _watching(work: Any) -> AsyncIterator[Watch]:
-    async with _runs().watched(work) as watch:
+    watching = importlib.import_module("flowagent.core.watch")
+    async with watching.watched(work) as watch:
         yield watch
-
-

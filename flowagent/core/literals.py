@@ -40,7 +40,7 @@ def _returns(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.R
         if isinstance(node, ast.Return):
             yield node
         elif not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
-            todo.extend(ast.iter_child_nodes(node))
+            todo[:0] = ast.iter_child_nodes(node)  # in the order of the source
 
 
 def _keys(value: ast.expr | None) -> Iterator[ast.Constant]:
@@ -57,8 +57,11 @@ def _keys(value: ast.expr | None) -> Iterator[ast.Constant]:
 def placeholders(text: str) -> tuple[str, ...]:
     """The fields that a question asks with.
 
+    Raises:
+        ValueError: its braces do not fit.
+
     >>> placeholders("Refund {amount} to {customer.name}?")
     ('amount', 'customer')
     """
-    names = [name for _, name, _, _ in string.Formatter().parse(text) if name]
+    names = [name for _, name, _, _ in string.Formatter().parse(text) if name is not None]
     return tuple(dict.fromkeys(name.split(".")[0].split("[")[0] for name in names))

@@ -7,7 +7,6 @@ and `compose(d1, d2)` gives one delta that does what both do in turn (or `NotImp
 from __future__ import annotations
 
 import hashlib
-import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import NoneType, UnionType
@@ -16,7 +15,7 @@ from typing import Any, Generic, TypeVar, Union, get_args, get_origin
 from pydantic import BaseModel
 
 from flowagent.core.frozen import FrozenDict, FrozenList, FrozenSet, freeze, same
-from flowagent.core.signatures import hints_of
+from flowagent.core.signatures import hint_at
 
 T = TypeVar("T")
 
@@ -85,16 +84,7 @@ def reducer(fn: Callable[[Any, Any], Any], diff: Callable[[Any, Any], Any] | Non
     def fold(old: Any, delta: Any) -> Any:
         return freeze(fn(old, delta))  # what it makes is state, and no node may change that
 
-    return Reducer(getattr(fn, "__name__", "custom"), fold, diff, delta_type=lambda field_type: _second(fn, field_type))
-
-
-def _second(fn: Callable[..., Any], otherwise: Any) -> Any:
-    """The annotation of a function's second parameter, or something else where there is none."""
-    try:
-        names = list(inspect.signature(fn).parameters)
-    except (TypeError, ValueError):  # a builtin may not tell its parameters
-        return otherwise
-    return hints_of(fn).get(names[1], otherwise) if len(names) > 1 else otherwise
+    return Reducer(getattr(fn, "__name__", "custom"), fold, diff, delta_type=lambda field_type: hint_at(fn, 1, field_type))
 
 
 def element_type(field_type: Any) -> Any:

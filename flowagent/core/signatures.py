@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import functools
 import inspect
 import types
@@ -69,6 +70,24 @@ def hints_of(call: Any) -> dict[str, Any]:
         return typing.get_type_hints(target, include_extras=True)
     except Exception:  # an annotation is user code and may raise anything
         return dict(_one_by_one(target))
+
+
+def hint_at(call: Any, place: int, otherwise: Any) -> Any:
+    """The annotation of a parameter by its place, or something else where there is none that resolves."""
+    try:
+        names = list(inspect.signature(call).parameters)
+    except (TypeError, ValueError):  # a builtin may not tell its parameters
+        return otherwise
+    return hints_of(call).get(names[place], otherwise) if place < len(names) else otherwise
+
+
+def values_of(kind: Any) -> tuple[Any, ...]:
+    """All values of a type that has few: a `Literal`, an enum or bool; none where there is no telling."""
+    if get_origin(kind) is Literal:
+        return get_args(kind)
+    if kind is bool:
+        return (True, False)
+    return tuple(kind) if isinstance(kind, type) and issubclass(kind, enum.Enum) else ()
 
 
 def _one_by_one(target: Any) -> Iterator[tuple[str, Any]]:

@@ -125,7 +125,7 @@ class SQLiteStore:
             row = sqlite_runs.find(connection.cursor(), self.name, run_id)
             return sqlite_runs.info(connection.cursor(), row, held=database.is_held(row))
 
-        return await database.readers.read(work, absent=self._absent(run_id))
+        return await database.read(work, absent=self._absent(run_id))
 
     async def read(self, run_id: str, *, after: int = -1, upto: int | None = None) -> list[Record]:
         """The records of a run, those shared with a parent included; see `Store.read`."""
@@ -134,7 +134,7 @@ class SQLiteStore:
             cursor = connection.cursor()
             return sqlite_journal.read(cursor, self.name, sqlite_runs.find(cursor, self.name, run_id), after, upto)
 
-        return await self._database().readers.read(work, absent=self._absent(run_id))
+        return await self._database().read(work, absent=self._absent(run_id))
 
     async def snapshot(self, run_id: str) -> Snapshot | None:
         """The newest snapshot of a run that is whole, or None."""
@@ -143,7 +143,7 @@ class SQLiteStore:
             cursor = connection.cursor()
             return sqlite_journal.newest_snapshot(cursor, sqlite_runs.find(cursor, self.name, run_id))
 
-        return await self._database().readers.read(work, absent=self._absent(run_id))
+        return await self._database().read(work, absent=self._absent(run_id))
 
     async def runs(
         self, *, graph: str | None = None, statuses: Sequence[Status] = (), limit: int | None = None
@@ -164,7 +164,7 @@ class SQLiteStore:
         def work(connection: apsw.Connection) -> list[RunInfo]:
             return sqlite_runs.listed(connection, self.name, query, is_held)
 
-        return await database.readers.read(work, absent=list)
+        return await database.read(work, absent=list)
 
     async def request_cancel(self, run_id: str) -> bool:
         """Ask the owner of a run to cancel it; see `Store.request_cancel`."""

@@ -17,7 +17,7 @@ import threading
 import time
 import weakref
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeVar, cast
 
@@ -28,7 +28,7 @@ from flowagent.errors import StoreError
 from flowagent.stores import heartbeat, owner, sqlite_file, sqlite_runs
 from flowagent.stores.base import Lease
 from flowagent.stores.sqlite_file import Place, identity
-from flowagent.stores.sqlite_readers import Readers
+from flowagent.stores.sqlite_readers import Read, Readers
 from flowagent.stores.threads import Call, Job, Threads
 
 T = TypeVar("T")
@@ -107,7 +107,7 @@ class Database:
         self._synchronous = ""
         self._writing = Threads("flowagent-writer", most=1, together=_commit_together)
         self._closing = Threads("flowagent-closer", most=1)
-        self.readers = Readers(place, self.bring_up_to_date)
+        self.readers = Readers(place)
         self._held: dict[int, weakref.ref[HeldLease]] = {}
         # Key, epoch and next number of the runs whose lease was dropped without release.
         self.dropped: list[tuple[int, int, int]] = []
@@ -234,14 +234,21 @@ class Database:
         if connection is not None:
             sqlite_file.close(connection)
 
-    def bring_up_to_date(self) -> None:
-        """Open the file for writing, which brings it to our format.
+    async def read(self, work: Callable[[apsw.Connection], T], *, absent: Callable[[], T]) -> T:
+        """What `work` gives on a connection that only reads, on a thread, in one view of the file.
+
+        Args:
+            work: the reading.
+            absent: called instead when there is no file yet. (Reading makes none.)
 
         Raises:
-            StoreError: it cannot be.
+            StoreError: the file could not be read.
         """
+        return await self.readers.read(Read(work, absent, self._bring_up_to_date))
+
+    def _bring_up_to_date(self) -> None:
         with self._lock, sqlite_file.telling(self.place):
-            self._ready(durable=True)
+            self._ready(durable=True)  # Opening the file for writing brings it to our format.
 
     # ----------------------------------------------------------------------------------------------------- leases
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Generator, Sequence
-from typing import Final, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 import apsw
 
@@ -20,33 +20,41 @@ T = TypeVar("T")
 _MOST: Final = 4
 
 
+class Read(NamedTuple, Generic[T]):
+    """Something to be read.
+
+    Args:
+        work: called on a thread, inside a transaction.
+        absent: called instead when there is no file yet. (Reading makes none.)
+        outdated: called when the file has an older format; brings it up to date.
+    """
+
+    work: Callable[[apsw.Connection], T]
+    absent: Callable[[], T]
+    outdated: Callable[[], None]
+
+
 class Readers:
     """A few connections that only read, opened when they are needed.
 
     Args:
         place: the file.
-        bring_up_to_date: opens the file for writing; called when it has an older format.
     """
 
-    def __init__(self, place: Place, bring_up_to_date: Callable[[], None]) -> None:
+    def __init__(self, place: Place) -> None:
         self._place = place
         self._path = str(place.path)
-        self._bring_up_to_date = bring_up_to_date
         self._threads = Threads("flowagent-reader", most=_MOST)
         self._idle: list[tuple[object, apsw.Connection]] = []
         self._closings = 0
 
-    async def read(self, work: Callable[[apsw.Connection], T], *, absent: Callable[[], T]) -> T:
-        """What `work` gives on a connection.
-
-        Args:
-            work: called on a thread, inside a transaction.
-            absent: called instead when there is no file yet. (Reading makes none.)
+    async def read(self, read: Read[T]) -> T:
+        """What `read.work` gives on a connection.
 
         Raises:
             StoreError: the file could not be read.
         """
-        return await self._threads.do(Call(lambda: self._read(work, absent)))
+        return await self._threads.do(Call(lambda: self._read(read)))
 
     def idle(self) -> Sequence[apsw.Connection]:
         """The connections that nobody reads from now."""
@@ -58,22 +66,22 @@ class Readers:
         self._closings += 1
         self._take_idle(mark=None)
 
-    def _read(self, work: Callable[[apsw.Connection], T], absent: Callable[[], T]) -> T:
-        with self._connected() as connection:
+    def _read(self, read: Read[T]) -> T:
+        with self._connected(read) as connection:
             if connection is None:
-                return absent()
+                return read.absent()
             connection.execute("BEGIN")
             try:
-                return work(connection)
+                return read.work(connection)
             finally:
                 connection.execute("ROLLBACK")
 
     @contextlib.contextmanager
-    def _connected(self) -> Generator[apsw.Connection | None]:
+    def _connected(self, read: Read[T]) -> Generator[apsw.Connection | None]:
         # A connection serves as long as its file has that path, and nobody closed the store.
         closings = self._closings
         mark = (identity(self._path), closings)
-        connection = self._take_idle(mark) or self._open()
+        connection = self._take_idle(mark) or self._open(read)
         good = True
         try:
             with sqlite_file.telling(self._place):
@@ -98,8 +106,8 @@ class Readers:
                 return connection
             sqlite_file.close(connection)
 
-    def _open(self) -> apsw.Connection | None:
+    def _open(self, read: Read[T]) -> apsw.Connection | None:
         connection = sqlite_file.open_reader(self._place)
         if connection is not None and sqlite_schema.stored(connection) != sqlite_schema.newest():
-            self._bring_up_to_date()
+            read.outdated()
         return connection

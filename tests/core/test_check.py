@@ -244,8 +244,8 @@ def test_a_table_that_lacks_what_the_router_may_return() -> None:
     g.edge("w", names)
     g.edge("w", END)
     assert [fault for fault in faults(g) if "may return" in fault] == [
-        "router `table` may return 'END', which its to= does not list",
-        "router `names` may return 'END', which its to= does not list",
+        "`table` may return 'END', which its to= does not list",
+        "`names` may return 'END', which its to= does not list",
     ]
 
 
@@ -317,11 +317,11 @@ def test_functions_of_the_wrong_shape(function: Callable[..., Any]) -> None:
     assert all("it is called with" in fault and "if wanted, a Context" in fault for fault in found)
 
 
-@pytest.mark.parametrize("thing", [5, "a", None, [nothing]])
+@pytest.mark.parametrize("thing", [5, "a", [nothing]])
 def test_what_is_no_function(thing: Any) -> None:
     """A node is made of something that can be called, or of a graph."""
     g = graph("START a END")
-    g.node(thing, name="odd") if thing is not None else g.node(name="odd")(thing)
+    g.node(thing, name="odd")
     assert any(f"node `odd` is no function but {thing!r}" in fault for fault in faults(g))
 
 
@@ -511,7 +511,7 @@ def test_a_map_collects_into_what_takes_errors() -> None:
     g.map(nothing, name="flat", over="items", into="text")
     g.chain("a", "bad", "good", "flat", END)
     assert faults(g) == [
-        "map `bad` collects errors into `plain`, whose elements cannot be an ItemError: declare list[int | ItemError]",
+        "map `bad` collects errors into `plain`, whose elements cannot be an ItemError: declare list[... | ItemError]",
         "map `flat` writes its results into `text`, which is no list but <class 'str'>",
     ]
 
@@ -547,7 +547,7 @@ def test_a_gate_with_a_schema_that_is_none() -> None:
     g = graph("START a END")
     g.gate("ask", question="?", schema=Plain)
     g.chain("a", "ask", END)
-    assert faults(g) == ["gate `ask`: its schema is no type that an answer in JSON could have: <class 'Plain'>"]
+    assert faults(g) == ["gate `ask` can have no answer of its schema: instances of `Plain` have no JSON form that pydantic knows"]
 
 
 def test_nested_graphs_share_fields_or_say_how() -> None:

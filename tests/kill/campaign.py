@@ -261,6 +261,9 @@ class Campaign:
         folder: for the files; those of a case that went well are removed.
         jobs: how many cases are played at a time.
         subjects: the graphs.
+
+    Attributes:
+        references: by graph, the undisturbed run.
     """
 
     def __init__(self, folder: Path, *, jobs: int, subjects: Iterable[str] = SUBJECTS) -> None:
@@ -268,7 +271,7 @@ class Campaign:
         self._jobs = jobs
         self._subjects = tuple(subjects)
         self._idle: queue.SimpleQueue[Nursery] = queue.SimpleQueue()
-        self._references: dict[str, Reference] = {}
+        self.references: dict[str, Reference] = {}
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
@@ -278,7 +281,7 @@ class Campaign:
         self._pool = self._stack.enter_context(ThreadPoolExecutor(self._jobs))
         # Side by side as well, for then they are as slow as the runs that are killed will be.
         references = self._pool.map(self._undisturbed, self._subjects)
-        self._references = dict(zip(self._subjects, references, strict=True))
+        self.references = dict(zip(self._subjects, references, strict=True))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -298,7 +301,7 @@ class Campaign:
     def _played(self, turn: int, case: Case) -> Tally:
         place = self._folder / f"{turn}-case-{case.number}"
         with self._nursery() as nursery:
-            tally = Play(case, nursery, self._references[case.subject], place).play()
+            tally = Play(case, nursery, self.references[case.subject], place).play()
         if not tally.faults:
             shutil.rmtree(place)
         return tally

@@ -216,7 +216,7 @@ async def test_probe_57_a_falsy_answer_is_an_answer(
     graph.chain(START, "ask", END)
     run = await caller.run(graph, Form(value="unanswered"), run_id="r", store=store)
     run = await caller.resume(graph, "r", answers={run.questions[0].id: answer}, store=store)
-    assert (run.status, run.state.value, type(run.state.value)) == ("completed", answer, type(answer))
+    assert (run.status, repr(run.state.value)) == ("completed", repr(answer))
 
 
 async def test_probe_58_one_resume_settles_a_question_and_a_failure_beside_it(caller: Caller, store: Store) -> None:

@@ -1,0 +1,154 @@
+"""Reading a stored run: the machine as its records left it, and the `Run` that tells where that is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel
+
+from flowagent.core import journal
+from flowagent.core.facts import Failure
+from flowagent.core.ids import natural
+from flowagent.core.machine import Machine
+from flowagent.core.policies import OnFailure
+from flowagent.core.position import restored
+from flowagent.core.records import RunInfo, Snapshot, Status
+from flowagent.core.run import Run, begun
+from flowagent.core.shape import differences, fingerprint, shape_of
+from flowagent.core.topology import Topology
+from flowagent.errors import GraphChanged, NodeError, RunExists, RunNotFound, StateError
+
+if TYPE_CHECKING:
+    from flowagent.stores.base import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """What is run and where it is kept."""
+
+    topology: Topology
+    store: Store
+    warnings: tuple[str, ...] = ()
+    on_purpose: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """A stored run, read: the machine, its first record, and what a snapshot would weigh."""
+
+    machine: Machine
+    started: Mapping[str, Any]
+    weight: tuple[int, int]
+
+
+async def known(store: Store, run_id: str) -> RunInfo | None:
+    """What a store knows of a run, or None."""
+    try:
+        return await store.info(run_id)
+    except RunNotFound:
+        return None
+
+
+async def read(place: Place, info: RunInfo, on_failure: OnFailure, *, accept_changes: bool) -> Position:
+    """Rebuild the machine: from the newest snapshot that can be read, and the records after it."""
+    run_id = info.run_id
+    first = (await place.store.read(run_id, upto=0))[0]
+    started = journal.read(run_id, first)
+    _refuse_other_graph(place, run_id, started, accept_changes=accept_changes)
+    snapshot = await place.store.snapshot(run_id)
+    machine = None if snapshot is None else _from_snapshot(place, snapshot, on_failure)
+    if machine is None or snapshot is None:
+        machine = begun(place.topology, run_id, [first])
+        machine.on_failure = on_failure
+        snapshot = Snapshot(0, b"")
+    records = await place.store.read(run_id, after=snapshot.seq)
+    journal.replay(machine, run_id, records)
+    return Position(
+        machine=machine,
+        started=started,
+        weight=(sum(len(record.data) for record in records), len(snapshot.data)),
+    )
+
+
+def _from_snapshot(place: Place, snapshot: Snapshot, on_failure: OnFailure) -> Machine | None:
+    """A snapshot is only a cache: one that does not fit is left aside, and the records tell the story."""
+    try:
+        data = journal.parsed(snapshot.data)
+        return restored(place.topology, data, on_failure=on_failure)
+    except (StateError, ValueError, KeyError, IndexError, TypeError, AttributeError, AssertionError):
+        return None
+
+
+def as_run(
+    place: Place, run_id: str, machine: Machine, status: Status, *, replayed: bool, reason: str = ""
+) -> Run[Any]:
+    """What a caller is given of a run."""
+    values, unmerged = machine.state()
+    return Run(
+        run_id=run_id,
+        graph_name=place.topology.name,
+        status=status,
+        state=place.topology.schema.result(values),
+        errors=tuple(_node_error(failure) for task in machine.failed_tasks() for failure in task.failures),
+        questions=tuple(machine.questions[name] for name in sorted(machine.questions, key=natural)),
+        unmerged=unmerged,
+        replayed=replayed,
+        reason=reason,
+        store=place.store,
+        warnings=place.warnings,
+        _topology=place.topology,
+        _unfinished={task.id: (task.status, len(task.results)) for task in machine.tasks.values()},
+    )
+
+
+def _node_error(failure: Failure) -> NodeError:
+    error = NodeError(
+        graph=failure.graph,
+        node=failure.node,
+        task=failure.task,
+        attempt=failure.attempt,
+        kind=failure.kind,
+        message=failure.message,
+    )
+    error.__cause__ = failure.cause
+    return error
+
+
+# -- refusals ------------------------------------------------------------------------------------------------------
+
+
+def _refuse_other_graph(place: Place, run_id: str, started: Mapping[str, Any], *, accept_changes: bool) -> None:
+    name = place.topology.name
+    if started["graph"] != name:
+        raise RunExists(f"run `{run_id}` in {place.store.name} is one of graph `{started['graph']}`, not of `{name}`")
+    shape = shape_of(place.topology)
+    if accept_changes or started["fingerprint"] == fingerprint(shape):
+        return
+    lines = differences(started["shape"], shape)
+    if lines:
+        raise GraphChanged(run_id, name, lines)
+
+
+def refuse_other_input(
+    place: Place, known: RunInfo, position: Position, given: BaseModel | Mapping[str, Any] | None
+) -> None:
+    """Raise `RunExists` when a stored run was started with another input than the one given."""
+    if given is None:
+        return
+    schema = place.topology.schema
+    _, data = schema.start(given, key=known.run_id)
+    stored = schema.load(journal.as_json(position.started["input"]))
+    explicit = {name: text for name, text in data.items() if _is_explicit(given, name)}
+    other = [name for name, text in explicit.items() if schema.fields[name].value.encode(stored[name]) != text]
+    if other:
+        raise RunExists(
+            f"run `{known.run_id}` in {place.store.name} was started with another input "
+            f"({', '.join(f'`{name}`' for name in other)} differ): use another run_id, or load or resume that run"
+        )
+
+
+def _is_explicit(given: BaseModel | Mapping[str, Any], name: str) -> bool:
+    """Whether the caller gave a field, so that its default (which may be made anew each time) does not count."""
+    return name in (given.model_fields_set if isinstance(given, BaseModel) else given)

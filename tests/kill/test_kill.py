@@ -1,0 +1,121 @@
+"""A hundred runs are killed at random moments; `make kill KILLS=1000` kills more of them."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Generator
+from dataclasses import replace
+
+import pytest
+
+from tests.kill import checks
+from tests.kill.campaign import Campaign, cases_of
+from tests.kill.checks import Reference, journal_of
+from tests.kill.child import Seen
+from tests.kill.graphs import SUBJECTS
+
+KILLS = 100
+SEED = random.SystemRandom().randrange(1_000_000)
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def campaign(tmp_path_factory: pytest.TempPathFactory) -> Generator[Campaign]:
+    with Campaign(tmp_path_factory.mktemp("kill"), jobs=2) as campaign:
+        yield campaign
+
+
+@pytest.mark.parametrize("subject", SUBJECTS)
+def test_a_killed_run_ends_as_if_nothing_had_happened(campaign: Campaign, subject: str) -> None:
+    """State, history and picture are those of an undisturbed run, and nothing that was recorded ran again."""
+    cases = [case for case in cases_of(SEED, range(KILLS)) if case.subject == subject]
+    tally = campaign.play(cases)[subject]
+    assert not tally.faults, "\n\n".join(tally.faults)
+    assert tally.kills >= len(cases) == KILLS // len(SUBJECTS)
+
+
+def test_what_is_stored_too_late_is_seen(campaign: Campaign) -> None:
+    """With durability "exit" a kill loses records, and the test that must never see that elsewhere sees it there."""
+    cases = [case for case in cases_of(SEED, range(30), durability="exit") if case.subject == "router"]
+    faults = campaign.play(cases)["router"].faults
+    assert any("was stored" in fault for fault in faults), faults
+
+
+# -- the checks themselves: each is shown something wrong ----------------------------------------------------------------
+
+
+def without_last(seen: Seen) -> Seen:
+    return seen.model_copy(update={"records": seen.records[:-1], "history": seen.history[:-1]})
+
+
+def with_gap(seen: Seen) -> Seen:
+    return seen.model_copy(update={"records": [*seen.records[:3], *seen.records[4:]]})
+
+
+def with_repeat(seen: Seen) -> Seen:
+    number, kind, text = seen.records[2]
+    return seen.model_copy(update={"records": [*seen.records, (number + 99, kind, text)]})
+
+
+def with_other_write(seen: Seen) -> Seen:
+    history = [*seen.history]
+    history[0] = history[0] | {"writes": {"goal": ["set", ["a table"]]}}
+    return seen.model_copy(update={"history": history})
+
+
+def with_other_parent(seen: Seen) -> Seen:
+    number, kind, text = seen.records[-2]
+    data = json.loads(text) | {"parents": ["begin"]}
+    return seen.model_copy(update={"records": [*seen.records[:-2], (number, kind, json.dumps(data)), seen.records[-1]]})
+
+
+@pytest.mark.parametrize(
+    ("tamper", "fault"),
+    [
+        (lambda seen: seen.model_copy(update={"state": "{}"}), "the state is"),
+        (lambda seen: seen.model_copy(update={"dot": ""}), "the picture is"),
+        (lambda seen: seen.model_copy(update={"status": "failed"}), "ended as 'failed'"),
+        (lambda seen: seen.model_copy(update={"integrity": "row 1 missing"}), "is damaged: row 1 missing"),
+        (without_last, "the history lacks"),
+        (with_gap, "are numbered [0, 1, 2, 4"),
+        (with_repeat, "was recorded 2 times"),
+        (with_other_write, "the history has, and should not"),
+        (with_other_parent, "the parents are"),
+    ],
+)
+def test_a_store_that_differs_is_told(campaign: Campaign, tamper: Callable[[Seen], Seen], fault: str) -> None:
+    """Whatever differs from an undisturbed run is a fault."""
+    reference = campaign.references["parallel"]
+    now = journal_of(tamper(reference.journal.seen))
+    faults = [*checks.of_store(now, None), *checks.of_end(now, reference)]
+    assert any(fault in one for one in faults), faults
+
+
+def test_a_record_that_changed_is_told(campaign: Campaign) -> None:
+    """What was stored before a kill is stored after it, byte for byte."""
+    journal = campaign.references["parallel"].journal
+    longer = replace(journal, seen=journal.seen.model_copy(update={"records": [*journal.seen.records, (99, "", "{}")]}))
+    assert list(checks.of_store(journal, longer)) == ["records have changed after they were stored"]
+
+
+def told(reference: Reference, lines: list[str], stored: set[str], before: set[str]) -> list[str]:
+    journal = reference.journal
+    now, earlier = (replace(journal, stored=frozenset(names)) for names in (stored, before))
+    return list(checks.of_calls(lines, lines, earlier, now, reference))
+
+
+def test_calls_that_should_not_be_are_told(campaign: Campaign) -> None:
+    """Another key, a call that was recorded, a step that was, one too early, one never made: each is a fault."""
+    reference = campaign.references["parallel"]
+    first = "begin r-1/begin"
+    assert told(reference, [first], {"START", "begin"}, {"START"}) == []
+    assert "an undisturbed run calls 'begin r-1/begin'" in told(reference, ["begin r-2/begin"], {"START"}, set())[0]
+    assert "an undisturbed run calls 'no such thing'" in told(reference, ["other r-1/other"], {"START"}, set())[0]
+    assert told(reference, [first], {"START", "begin"}, {"begin"}) == ["`begin` was recorded before, and was run again"]
+    steps = ["reviews#north r-1/reviews"]
+    stored = {"START", "reviews#north"}
+    assert told(reference, steps, {*stored, "begin"}, {"begin"}) == ["`begin` is recorded and was never called"]
+    assert "`reviews#north` was recorded before, and was run again" in told(reference, steps, stored, stored)
+    assert "`reviews#north` was started before ['begin'] was stored" in told(reference, steps, stored, set())
