@@ -2,7 +2,7 @@
 
 import sys
 
-from flowagent.cli.app import main
+from flowagent.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -255,7 +255,7 @@ def _failed(output: Output, error: Exception, message: str, code: ExitCode) -> E
     return code
 
 
-def main(arguments: Sequence[str] | None = None) -> ExitCode:
+def run_command_line(arguments: Sequence[str] | None = None) -> ExitCode:
     """Run a command line and return its exit code."""
     prepare_streams()
     try:

@@ -31,6 +31,8 @@ def opened(path: str, *, make: bool = False) -> Generator[Store]:
     Raises:
         CommandError: there is no such file.
     """
+    if not path or path == ":memory:":
+        raise CommandError("--store needs the path of a file, such as `runs.db`: runs in memory end with the command")
     if not make and not Path(path).expanduser().exists():
         what = "no run was started in this directory, or it is kept in another --store" if path == DEFAULT_STORE else ""
         raise CommandError(f"there is no store `{path}`: {what or 'check --store'}")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from flowagent.cli import kept, report, targets, values
 from flowagent.cli.kept import DEFAULT_STORE
 from flowagent.cli.output import Output
-from flowagent.cli.problems import FAILED, INTERRUPTED, USAGE, CommandError, ExitCode
+from flowagent.cli.problems import FAILED, INTERRUPTED, CommandError, ExitCode
 from flowagent.cli.progress import Progress, progress_on
 from flowagent.cli.remembered import FILE, recall, remember
 from flowagent.cli.report import Way
@@ -20,11 +20,11 @@ from flowagent.core.events import RunStarted
 from flowagent.core.graph import Graph, RunOptions
 from flowagent.core.policies import Durability, Limits, OnFailure
 from flowagent.core.run import Run
-from flowagent.errors import FlowAgentError, RunFailed
+from flowagent.errors import FlowAgentError, GraphChanged, RunFailed
 from flowagent.stores import Store
 
 if TYPE_CHECKING:
-    from flowagent.core.runs import Watch
+    from flowagent.core.watch import Watch
 
 Watching: TypeAlias = "Callable[[], AbstractAsyncContextManager[Watch]]"
 
@@ -74,6 +74,8 @@ class Settings:
 
 def run(target: str, given: str | None, run_id: str | None, settings: Settings, output: Output) -> ExitCode:
     """Start a run, or go on with the one of that id; tells how it stands."""
+    if run_id == "":
+        raise CommandError("--run-id may not be empty; leave it out to have one made up")
     with output.quiet():
         graph = targets.load_graph(target)
         graph.check()
@@ -180,10 +182,19 @@ def _followed(watching: Watching, graph: Graph[Any, Any], way: Way, settings: Se
     except KeyboardInterrupt:
         return _interrupted(watch, graph, way, output)
     except FlowAgentError as error:
-        more = f"\nwhat was stored is intact; go on with:\n  {way.command()}" if watch.begun else ""
-        raise CommandError(f"{error}{more}", code=FAILED if watch.begun else USAGE) from error
+        raise _refused(error, watch, way) from error
     report.tell(ended, way, output, steps=settings.steps)
     return report.CODES[ended.status]
+
+
+def _refused(error: FlowAgentError, watch: _Watch, way: Way) -> CommandError:
+    """Nothing was run, or the run was torn off (a full disk, another owner): what was recorded can be gone on with."""
+    if watch.begun:
+        more = f"\nwhat was stored is intact; go on with:\n  {way.command()}"
+        return CommandError(f"{error}{more}", code=FAILED)
+    if isinstance(error, GraphChanged):
+        return CommandError(f"{error}; here:\n  {way.command('--accept-changes')}")
+    return CommandError(str(error))
 
 
 class _Watch:

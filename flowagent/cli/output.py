@@ -139,10 +139,9 @@ def _descriptor_redirected() -> Generator[None]:
 
 def prepare_streams() -> None:
     """Let neither a closed stream nor a character that it cannot show end the program."""
-    if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison]  # it is, when it was closed at the start
-        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")
-    if sys.stderr is None:  # pyright: ignore[reportUnnecessaryComparison]
-        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")
+    # They are None when they were closed before the program began.
+    sys.stdout = sys.stdout or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  # stays open to the end
+    sys.stderr = sys.stderr or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  # likewise
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace" if stream is sys.stderr else "replace")

@@ -96,7 +96,7 @@ class Attempt:
                 text=question,
                 schema=described,
             )
-            await self._engine.note_question(self.task, asked)
+            await self._engine.ask(self.task, asked)
         return None
 
     async def sleep(self, name: str, seconds: float) -> None:
@@ -116,9 +116,9 @@ class Attempt:
     def emit(self, name: str, data: Any) -> None:
         """See `Port.emit`."""
         if self.in_thread and not self.is_inline:
-            self._loop.call_soon_threadsafe(self._engine.tell_emitted, self.task, name, data)
+            self._loop.call_soon_threadsafe(self._engine.teller.emitted, self.task, name, data)
         else:
-            self._engine.tell_emitted(self.task, name, data)
+            self._engine.teller.emitted(self.task, name, data)
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
         """See `Port.wait`."""
@@ -215,7 +215,9 @@ async def run_beside(engine: Engine, task: Task, item: Any, delay: float) -> Out
             outcome.error = NodeTimeoutError(f"took longer than its timeout of {limit:g} s")
             outcome.error.__cause__ = error
             if not function.is_async:
-                engine.tell_warning(task, "outlived its timeout; its thread goes on, and what it returns is discarded")
+                engine.teller.warning(
+                    task, "outlived its timeout; its thread goes on, and what it returns is discarded"
+                )
     except Paused:
         outcome.paused = True
     except asyncio.CancelledError as error:

@@ -36,7 +36,7 @@ def node_result(task: Task, returned: object, key: str, view: BaseModel | None) 
         return schema.update(task.values, jump.update, key=key, view=view), (way,)
     if place.chooses and isinstance(place.node, FunctionNode):
         raise RoutingError(
-            f"node `{place.name}` declares targets, so it must return a Goto(target, update), not {short(returned, 60)}"
+            f"node `{place.name}` declares targets, so it must return a Goto(target, update), not {short(returned)}"
         )
     return schema.update(task.values, returned, key=key, view=view), place.ways
 
@@ -56,7 +56,7 @@ def router_result(task: Task, returned: object) -> Sequence[Way]:
     if not chosen:
         if node.empty is None or returned is None:
             raise RoutingError(
-                f"router `{node.name}` returned {short(returned, 60)}: name a target ({_known(task.place, task)}), or "
+                f"router `{node.name}` returned {short(returned)}: name a target ({_known(task.place, task)}), or "
                 "declare where to go without one with empty=..."
             )
         return [_way(task, node.empty)]
@@ -84,7 +84,7 @@ def _labelled(task: Task, node: RouterNode, label: object) -> str:
         if isinstance(label, str):
             return label
         raise RoutingError(
-            f"router `{node.name}` returned {short(label, 60)}, a `{type(label).__name__}`; it may return the names "
+            f"router `{node.name}` returned {short(label)}, a `{type(label).__name__}`; it may return the names "
             f"{_known(task.place, task)}, a list of them, or Sends"
         )
     try:
@@ -93,7 +93,7 @@ def _labelled(task: Task, node: RouterNode, label: object) -> str:
         found = None
     if found is None:
         raise RoutingError(
-            f"router `{node.name}` returned {short(label, 60)}, which its to= does not list: it lists "
+            f"router `{node.name}` returned {short(label)}, which its to= does not list: it lists "
             f"{', '.join(repr(known) for known in node.labels)}"
         )
     return found
@@ -110,7 +110,9 @@ def _head(task: Task, target: object) -> int:
         names = [task.scope.topology.places[known].name for known in place.heads]
         near = get_close_matches(str(target), names, n=1)
         hint = f"; did you mean `{near[0]}`?" if near else ""
-        raise RoutingError(f"`{place.name}` chose {short(target, 60)}, which it does not declare: {_known(place, task)}{hint}")
+        raise RoutingError(
+            f"`{place.name}` chose {short(target)}, which it does not declare: {_known(place, task)}{hint}"
+        )
     return head
 
 
@@ -136,7 +138,9 @@ def _sent(task: Task, head: int, send: Send) -> Sent:
     try:
         return Sent(*codec.through(codec.validate(send.item)))
     except ValidationError as error:
-        raise UnstorableError(f"an item for `{send.target}` does not fit its first parameter: {problems_of(error)}") from error
+        raise UnstorableError(
+            f"an item for `{send.target}` does not fit its first parameter: {problems_of(error)}"
+        ) from error
     except UnstorableError as error:
         raise UnstorableError(f"an item for `{send.target}` {error}") from error
 
@@ -153,7 +157,7 @@ def item_result(task: Task, returned: object) -> tuple[Any, bytes]:
         return codec.through(codec.validate(views.plain(returned)))
     except ValidationError as error:
         raise StateError(
-            f"returned {short(returned, 60)}, which does not fit the elements of `{node.into}`: {problems_of(error)}"
+            f"returned {short(returned)}, which does not fit the elements of `{node.into}`: {problems_of(error)}"
         ) from error
     except UnstorableError as error:
         raise UnstorableError(f"its result for `{node.into}` {error}") from error
@@ -273,5 +277,5 @@ def gate_result(task: Task, value: Any, key: str) -> tuple[Writes, Sequence[Way]
         return writes, task.place.ways
     target = node.to.get(value)
     if target is None:
-        raise RoutingError(f"gate `{node.name}` has no way for the answer {short(value, 60)}: {_known(task.place, task)}")
+        raise RoutingError(f"gate `{node.name}` has no way for the answer {short(value)}: {_known(task.place, task)}")
     return writes, (_way(task, target),)

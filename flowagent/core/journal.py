@@ -31,7 +31,8 @@ def written(schema: Schema, writes: Writes) -> bytes:
     if not writes:
         return b"{}"
     parts = [
-        b'%b:["%b",[%b]]' % (to_json(name), write.kind.encode(), b",".join(write.datas or datas_of(schema, name, write)))
+        b'%b:["%b",[%b]]'
+        % (to_json(name), write.kind.encode(), b",".join(write.datas or datas_of(schema, name, write)))
         for name, write in writes.items()
     ]
     return b"{%b}" % b",".join(parts)

@@ -664,7 +664,9 @@ class Machine:
 
     def failures_inside(self, task: Task) -> tuple[Failure, ...]:
         """Why a container is stuck: the failures of the tasks inside, in the order of their ids."""
-        inner = sorted((one for one in self._inside(task) if one.status == "failed"), key=lambda one: ids.natural(one.id))
+        inner = sorted(
+            (one for one in self._inside(task) if one.status == "failed"), key=lambda one: ids.natural(one.id)
+        )
         return tuple(failure for one in inner for failure in one.failures)
 
     def _may_start(self, task: Task) -> bool:
@@ -678,7 +680,7 @@ def mapped_items(collection: Any) -> list[Any]:
     """The items of a collection, in an order that is the same in every process."""
     if isinstance(collection, (set, frozenset)):
         return sorted(collection, key=repr)  # pyright: ignore[reportUnknownArgumentType]
-    return [] if collection is None else list(collection)
+    return [] if collection is None else collection if isinstance(collection, list) else list(collection)
 
 
 def folded_ends(scope: Scope, tasks: Any) -> tuple[Values, tuple[str, ...]]:

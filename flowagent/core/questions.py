@@ -48,7 +48,9 @@ def once_update(task: Task, known: str, key: str) -> tuple[Writes | None, Sequen
     if task.place.is_router:
         return {}, calls.router_result(task, answer["result"])
     if task.place.chooses:
-        raise AnswerError(f"`{task.place.name}` chooses its target, so its result cannot be given; answer retry or abort")
+        raise AnswerError(
+            f"`{task.place.name}` chooses its target, so its result cannot be given; answer retry or abort"
+        )
     return calls.node_result(task, answer["result"], key, None)
 
 

@@ -84,7 +84,9 @@ def reducer(fn: Callable[[Any, Any], Any], diff: Callable[[Any, Any], Any] | Non
     def fold(old: Any, delta: Any) -> Any:
         return freeze(fn(old, delta))  # what it makes is state, and no node may change that
 
-    return Reducer(getattr(fn, "__name__", "custom"), fold, diff, delta_type=lambda field_type: hint_at(fn, 1, field_type))
+    return Reducer(
+        getattr(fn, "__name__", "custom"), fold, diff, delta_type=lambda field_type: hint_at(fn, 1, field_type)
+    )
 
 
 def element_type(field_type: Any) -> Any:

@@ -14,7 +14,7 @@ import pydantic
 from pydantic import BaseModel
 
 from flowagent.core import journal, loops
-from flowagent.core.engine import Engine, Listener
+from flowagent.core.engine import Engine
 from flowagent.core.machine import Machine
 from flowagent.core.nodes import GateNode
 from flowagent.core.policies import Durability, Limits, OnFailure
@@ -23,6 +23,7 @@ from flowagent.core.resumption import Addition, added, refuse_misfits
 from flowagent.core.run import Run
 from flowagent.core.shape import fingerprint, shape_of
 from flowagent.core.stored import Place, as_run, known, read, refuse_other_input
+from flowagent.core.teller import Listener
 from flowagent.core.topology import Topology
 from flowagent.core.version import VERSION
 from flowagent.errors import FlowAgentError, GraphError, RunConflict, RunExists, RunFailed

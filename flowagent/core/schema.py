@@ -109,9 +109,7 @@ class Schema:
 
     # -- the start -----------------------------------------------------------------------------------------------
 
-    def start(
-        self, given: BaseModel | Mapping[str, Any] | None, *, key: str = ""
-    ) -> tuple[Values, dict[str, bytes]]:
+    def start(self, given: BaseModel | Mapping[str, Any] | None, *, key: str = "") -> tuple[Values, dict[str, bytes]]:
         """The starting values of a run and their JSON.
 
         Args:
@@ -156,7 +154,9 @@ class Schema:
                 f"the input does not fit `{self.model.__name__}`: " + "; ".join([*unknown, problems_of(error)])
             ) from error
         except Exception as error:
-            raise StateError(f"the input was refused by a validator of `{self.model.__name__}`: {told(error)}") from error
+            raise StateError(
+                f"the input was refused by a validator of `{self.model.__name__}`: {told(error)}"
+            ) from error
         if unknown:
             raise StateError(f"the input does not fit `{self.model.__name__}`: " + "; ".join(unknown))
         return made
@@ -203,7 +203,12 @@ class Schema:
                 f"returned a `{type(returned).__name__}`; a node returns None, a mapping of fields such as "
                 f"{{{next(iter(self.fields), 'field')!r}: value}}, a `{self.model.__name__}`, or a Goto"
             )
-        if view is not None and not self.is_shareable and (changed := views.changed_in_place(view)) and (left := set(changed) - set(written)):
+        if (
+            view is not None
+            and not self.is_shareable
+            and (changed := views.changed_in_place(view))
+            and (left := set(changed) - set(written))
+        ):
             names = ", ".join(f"`{name}`" for name in sorted(left))
             raise StateError(f"changed {names} of its input in place and did not return it: return the changed value")
         if not written:

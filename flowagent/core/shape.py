@@ -71,9 +71,7 @@ def differences(stored: Shape, current: Shape, where: str = "") -> list[str]:
     for name in old:
         if name in new:
             lines += _of_node(name, old[name], new[name], where)
-    before, after = (
-        {(tail, head, kind) for tail, head, kind in shape["edges"]} for shape in (stored, current)
-    )
+    before, after = ({(tail, head, kind) for tail, head, kind in shape["edges"]} for shape in (stored, current))
     lines += [f"{where}{_told(*edge)} was removed" for edge in sorted(before - after)]
     lines += [f"{where}{_told(*edge)} was added" for edge in sorted(after - before)]
     return lines

@@ -284,13 +284,13 @@ def _runs_inline(node: Node | None) -> bool:
     return node.options.timeout is None and not node.options.once
 
 
-def _choices(
-    node: Node | None, index: Mapping[str, int], nodes: Mapping[str, Node]
-) -> Mapping[object, tuple[Way]]:
+def _choices(node: Node | None, index: Mapping[str, int], nodes: Mapping[str, Node]) -> Mapping[object, tuple[Way]]:
     if not isinstance(node, RouterNode):
         return {}
     labels = node.labels if node.labels is not None else {target: target for target in node.targets}
-    return {label: (Way(index[target]),) for label, target in labels.items() if not isinstance(nodes.get(target), ItemNode)}
+    return {
+        label: (Way(index[target]),) for label, target in labels.items() if not isinstance(nodes.get(target), ItemNode)
+    }
 
 
 def _result_codec(state: type[BaseModel], node: MapNode) -> Codec:

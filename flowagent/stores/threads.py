@@ -32,9 +32,8 @@ class Job(ABC, Generic[T]):
     def __init__(self) -> None:
         self.error: BaseException | None = None
         self._value: T | None = None
-        self._future: asyncio.Future[T] | None = None
-        self._delivered = False
-        self._cancelled = False
+        self._future: asyncio.Future[None] | None = None
+        self._is_told = False
 
     @abstractmethod
     def __call__(self) -> None:
@@ -50,47 +49,44 @@ class Job(ABC, Generic[T]):
         self._value = None
 
     def result(self) -> T:
-        """The value, or the error raised."""
-        if self.error is not None:
-            try:
-                raise self.error
-            finally:
-                self.error = None  # It refers to this frame, and would keep all that is in it alive.
-        return cast("T", self._value)
+        """The value, or the error raised; given once, so that a job that lingers somewhere keeps nothing alive."""
+        value, error = self._value, self.error
+        self._value, self.error = None, None
+        if error is None:
+            return cast("T", value)
+        try:
+            raise error
+        finally:
+            del error  # It refers to this frame.
 
     def expect(self) -> None:
-        """Have the running loop told of the outcome."""
+        """Have the running loop told when it is done."""
         self._future = asyncio.get_running_loop().create_future()
 
     async def outcome(self) -> T:
         """Wait for the outcome. Cancellation is raised when it is there, not before: the caller must know it."""
         assert self._future is not None, "nobody was to be told: a bug in flowagent"
         try:
-            return await self._future
+            await self._future
         except asyncio.CancelledError:
             # The future is spent; another one takes its place. (All of this happens on its loop, and so in turn.)
-            self._cancelled = True
-            while not self._delivered:
+            while not self._is_told:
                 self.expect()
                 with contextlib.suppress(asyncio.CancelledError):  # Asked again; it is raised all the same.
                     await self._future
+            self._value, self.error = None, None
             raise
+        return self.result()
 
-    def deliver(self) -> None:
-        """Give the outcome to the future, on its own loop, and keep nothing of it: the thread may look back at us."""
-        future, value, error = self._future, self._value, self.error
-        self._value, self.error, self._future = None, None, None
-        self._delivered = True
-        if future is None or future.done():
-            return
-        if error is not None and not self._cancelled:
-            future.set_exception(error)
-        else:
-            future.set_result(cast("T", value))
+    def tell(self) -> None:
+        """Let the loop that waits know that it is done; called on that loop."""
+        self._is_told = True
+        if self._future is not None and not self._future.done():
+            self._future.set_result(None)
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
-        """The loop that waits for the outcome."""
+        """The loop that waits."""
         return None if self._future is None else self._future.get_loop()
 
 
@@ -163,7 +159,7 @@ class Threads:
 def _serve_one(jobs: queue.SimpleQueue[Job[object] | None], _: object) -> None:
     while (job := jobs.get()) is not None:
         job()
-        _deliver([job])
+        _tell([job])
         del job
 
 
@@ -171,7 +167,7 @@ def _serve_many(jobs: queue.SimpleQueue[Job[object] | None], together: Callable[
     while (first := jobs.get()) is not None:
         batch, ended = _drain(jobs, first)
         together(batch)
-        _deliver(batch)
+        _tell(batch)
         del first, batch
         if ended:
             return
@@ -193,7 +189,7 @@ def _drain(jobs: queue.SimpleQueue[Job[object] | None], first: Job[object]) -> t
     return batch, False
 
 
-def _deliver(jobs: Sequence[Job[object]]) -> None:
+def _tell(jobs: Sequence[Job[object]]) -> None:
     """Wake each loop once, whatever number of its jobs are done."""
     by_loop: dict[asyncio.AbstractEventLoop, list[Job[object]]] = {}
     for job in jobs:
@@ -201,11 +197,11 @@ def _deliver(jobs: Sequence[Job[object]]) -> None:
             by_loop.setdefault(job.loop, []).append(job)
     for loop, done in by_loop.items():
         try:
-            loop.call_soon_threadsafe(_deliver_here, done)
+            loop.call_soon_threadsafe(_tell_here, done)
         except RuntimeError:
             continue  # The loop is closed: nobody waits there any more.
 
 
-def _deliver_here(jobs: Sequence[Job[object]]) -> None:
+def _tell_here(jobs: Sequence[Job[object]]) -> None:
     for job in jobs:
-        job.deliver()
+        job.tell()

@@ -181,10 +181,10 @@ def _declare(graph: Any, node: Planned, shuffle: random.Random | None) -> None:
 _KINDS: list[Kind] = ["node"] * 5 + ["router"] * 4 + ["goto"] * 2 + ["map", "gate", "gate_to"]  # type: ignore[assignment]
 
 
-def planned(rng: random.Random, name: str = "g", *, size: int = 7, depth: int = 1) -> Plan:
+def planned(rng: random.Random, name: str = "g", *, size: int = 8, depth: int = 1) -> Plan:
     """A random plan of a valid graph."""
     plan = Plan(name)
-    plan.nodes = [_node(rng, name, number, depth) for number in range(rng.randint(1, size))]
+    plan.nodes = [_node(rng, name, number, depth) for number in range(rng.randint(min(size, 3), size))]
     _connect(rng, plan)
     if rng.randint(0, 2):
         _loop(rng, plan)
@@ -234,9 +234,9 @@ def _connect(rng: random.Random, plan: Plan) -> None:
     for number, node in enumerate(plan.nodes):
         after = [one for one in plan.nodes[number + 1 :] if one.name not in handlers]
         for one in after:
-            if one.name not in node.heads and _fits(node, one) and not rng.randint(0, 3):
+            if one.name not in node.heads and _fits(node, one) and not rng.randint(0, 2 if node.chooses else 4):
                 _insert(rng, node.heads, one.name)
-        if not rng.randint(0, 5) and END not in node.heads:
+        if not rng.randint(0, 9) and END not in node.heads:
             _insert(rng, node.heads, END)
     if not plan.first:
         plan.first.append(next(one.name for one in plan.nodes if one.name not in handlers and one.kind != "item"))
@@ -248,8 +248,21 @@ def _loop(rng: random.Random, plan: Plan) -> None:
     for number, node in enumerate(plan.nodes):
         for one in plan.nodes[: number + 1]:
             if node.chooses and one.name not in handlers and _fits(node, one) and one.name not in node.heads:
-                if not rng.randint(0, 2) and (one is not node or node.kind != "router"):
+                if not rng.randint(0, 2) and not _only_routers(plan, one, node):
                     _insert(rng, node.heads, one.name)
+
+
+def _only_routers(plan: Plan, tail: Planned, head: Planned) -> bool:
+    """Whether a way from one node to another passes only routers; the design refuses cycles of those."""
+    named = {node.name: node for node in plan.nodes}
+    seen: set[str] = set()
+    todo = [tail.name]
+    while todo:
+        name = todo.pop()
+        if name not in seen and name != END and named[name].kind == "router":
+            seen.add(name)
+            todo += named[name].heads
+    return head.name in seen
 
 
 def _fits(tail: Planned, head: Planned) -> bool:
@@ -342,6 +355,8 @@ class Behaviour:
     def heads(self, task: str, heads: Sequence[str], forward: Sequence[str], steps: int, *, many: bool) -> list[str]:
         """Where a task goes, of its declared heads."""
         among = list(heads if steps < self.cap else forward)
+        if END in among and len(among) > 1 and steps < self.cap and self.pick(task, "goes on", 4):
+            among.remove(END)
         first = among[self.pick(task, "head", len(among))]
         if not many or not self.one_of(task, "forks", 3):
             return [first]

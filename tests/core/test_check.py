@@ -123,6 +123,7 @@ def test_names_of_nodes() -> None:
         "a node needs a name that is not empty",
         "a lambda has no name: pass name=",
         "`nothing` was registered 4 times (a, a, END,   ); name the node by its string",
+        "the edge `a` -> `END` is declared twice",
         "node `<lambda>` cannot be reached from START: add an edge to it or remove it",
     ]
 
@@ -167,11 +168,12 @@ def test_all_faults_are_told_at_once() -> None:
     fault = "field `total` is annotated with the plain function `add`, which nothing would call: "
     fault += "write Annotated[..., reducer(add)]"
     assert str(caught.value).splitlines() == [
-        "5 faults in graph `outer`:",
+        "6 faults in graph `outer`:",
         "  - timeout=0 must be more than 0 seconds",
         f"  - {fault}",
         f"  - in node `child`, graph `child`: {fault}",
         "  - in node `child`, graph `child`: edge `START` -> `ghost`: there is no node `ghost`",
+        "  - in node `child`, graph `child`: edge `ghost` -> `END`: there is no node `ghost`",
         "  - node `lost` cannot be reached from START: add an edge to it or remove it",
     ]
     assert not g.frozen
@@ -547,7 +549,9 @@ def test_a_gate_with_a_schema_that_is_none() -> None:
     g = graph("START a END")
     g.gate("ask", question="?", schema=Plain)
     g.chain("a", "ask", END)
-    assert faults(g) == ["gate `ask` can have no answer of its schema: instances of `Plain` have no JSON form that pydantic knows"]
+    assert faults(g) == [
+        "gate `ask` can have no answer of its schema: instances of `Plain` have no JSON form that pydantic knows"
+    ]
 
 
 def test_nested_graphs_share_fields_or_say_how() -> None:
@@ -604,7 +608,7 @@ def test_keys_in_the_source() -> None:
     def plain(state: S) -> Update:
         if state.number:
             return {"txt": 1, "text": ""}
-        return {"notes": [], **dict(any=1)} if state.text else {"nubmer": 2}
+        return {"notes": [], **state.model_dump()} if state.text else {"nubmer": 2}
 
     @g.node
     def jump(state: S) -> Goto[Literal["END"]]:
@@ -622,12 +626,14 @@ def test_keys_in_the_source() -> None:
     exec("def made(state):\n    return {'unknown': 1}", exec_made)  # noqa: S102  # a function without source
     g.node(exec_made["made"])
     g.chain(START, plain, fine, "made", jump)
-    line = plain.__code__.co_firstlineno
+    first, other = plain.__code__.co_firstlineno, jump.__code__.co_firstlineno
     assert faults(g) == [
-        f"node `plain` (line {line + 3}) returns `txt`, which is no field of `S`; did you mean `text`?",
-        f"node `plain` (line {line + 4}) returns `nubmer`, which is no field of `S`; did you mean `number`?",
-        f"node `jump` (line {jump.__code__.co_firstlineno + 2}) returns `ntes`, which is no field of `S`; "
-        "did you mean `notes`?",
+        f"node `{name}` (line {line}) returns `{key}`, which is no field of `S`; did you mean `{near}`?"
+        for name, line, key, near in [
+            ("plain", first + 3, "txt", "text"),
+            ("plain", first + 4, "nubmer", "number"),
+            ("jump", other + 2, "ntes", "notes"),
+        ]
     ]
 
 
@@ -663,7 +669,8 @@ def tied() -> Graph[Any, Any]:
 
 def test_joins_that_wait_for_each_other_need_an_order() -> None:
     """They are named; with `before` they pass; an order of what is no join, or in a circle, is refused."""
-    text = "the joins `j1`, `j2` can wait for each other: declare which goes first with before(first, second), for each pair"
+    text = "the joins `j1`, `j2` can wait for each other: declare which goes first with before(first, second), "
+    text += "for each pair"
     assert faults(tied()) == [text]
     for first, second in (("j1", "j2"), ("j2", "j1")):
         g = tied()
@@ -693,18 +700,21 @@ def test_parallel_writers_are_warned_of() -> None:
     def b(state: S) -> Update:
         return {"text": "b", "notes": ["b"], "number": 1}
 
-    g.map(nothing, name="m", over="items", into="number")
+    g.map(nothing, name="m", over="items", into="results")
     g.gate("q", question="?", into="text")
-    for name in ("a", "b", "q"):
+    g.node(lambda state: {}, name="c", writes=["results", "number"])
+    for name in ("a", "b", "m", "q", "c"):
         g.chain("fork", name, END)
-    assert (
-        g.check()
-        == (
-            "`a` and `b` may run beside one another and both write `text`, which has no reducer: differing values will be a "
-            "conflict where they meet",
-        )
-        or g.check()
+    assert g.check() == tuple(
+        f"`{one}` and `{other}` may run beside one another and both write `{field}`, which has no reducer: differing "
+        "values will be a conflict where they meet"
+        for one, other, field in [("a", "b", "text"), ("b", "c", "number"), ("m", "c", "results")]
     )
+    line = graph("START x END")
+    line.node(lambda state: {}, name="y", writes=["text"])
+    line.node(lambda state: {}, name="z", writes=["text"])
+    line.chain("x", "y", "z", END)
+    assert line.check() == ()
 
 
 def test_branches_that_each_leave_or_repeat_a_loop_are_warned_of() -> None:

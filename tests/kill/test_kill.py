@@ -43,7 +43,11 @@ def test_what_is_stored_too_late_is_seen(campaign: Campaign) -> None:
     assert any("was stored" in fault for fault in faults), faults
 
 
-# -- the checks themselves: each is shown something wrong ----------------------------------------------------------------
+# -- the checks themselves: each is shown something wrong ------------------------------------------------------------
+
+
+def with_other(name: str, value: str) -> Callable[[Seen], Seen]:
+    return lambda seen: seen.model_copy(update={name: value})
 
 
 def without_last(seen: Seen) -> Seen:
@@ -74,10 +78,10 @@ def with_other_parent(seen: Seen) -> Seen:
 @pytest.mark.parametrize(
     ("tamper", "fault"),
     [
-        (lambda seen: seen.model_copy(update={"state": "{}"}), "the state is"),
-        (lambda seen: seen.model_copy(update={"dot": ""}), "the picture is"),
-        (lambda seen: seen.model_copy(update={"status": "failed"}), "ended as 'failed'"),
-        (lambda seen: seen.model_copy(update={"integrity": "row 1 missing"}), "is damaged: row 1 missing"),
+        (with_other("state", "{}"), "the state is"),
+        (with_other("dot", ""), "the picture is"),
+        (with_other("status", "failed"), "ended as 'failed'"),
+        (with_other("integrity", "row 1 missing"), "is damaged: row 1 missing"),
         (without_last, "the history lacks"),
         (with_gap, "are numbered [0, 1, 2, 4"),
         (with_repeat, "was recorded 2 times"),

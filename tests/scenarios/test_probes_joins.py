@@ -150,9 +150,7 @@ async def test_probe_09_an_undeclared_jump_fails_at_the_node_that_jumps(caller: 
         return Goto("nowhere", {"seen": ["decide"]})
 
     run = await caller.fails(walk.graph, store=store)
-    assert problems(run) == {
-        "decide": "RoutingError: `decide` chose 'nowhere', which it does not declare: `b`"
-    }
+    assert problems(run) == {"decide": "RoutingError: `decide` chose 'nowhere', which it does not declare: `b`"}
     assert (tasks(run), run.state) == ([], Trail())
 
 

@@ -180,7 +180,7 @@ async def test_probe_56_an_answer_that_comes_again_or_to_a_finished_run_is_refus
         await caller.resume(walk.graph, "r", answers={"one": 1}, store=store)
     await caller.resume(walk.graph, "r", answers={"two": 2}, store=store)
     before = await store.info("r"), await store.read("r")
-    with pytest.raises(AnswerError, match="run `r` of graph `stale` is completed; it asks nothing any more"):
+    with pytest.raises(AnswerError, match="run `r`.* is completed; it asks nothing any more"):
         await caller.resume(walk.graph, "r", answers={"two": 2}, store=store)
     assert (await store.info("r"), await store.read("r")) == before
 
@@ -248,7 +248,9 @@ async def test_probe_59_new_input_while_a_question_is_open_is_refused(caller: Ca
 async def test_probe_60_a_gate_without_a_store_is_refused_when_the_run_starts(caller: Caller) -> None:
     """Nobody could answer: nothing is run, and the error says what to pass. A store in memory, given, is enough."""
     walk = gated()
-    with pytest.raises(GraphError, match=r"gate `gate` asks questions.*store='runs.db', or an explicit MemoryStore\(\)"):
+    with pytest.raises(
+        GraphError, match=r"gate `gate` asks questions.*store='runs.db', or an explicit MemoryStore\(\)"
+    ):
         await caller.run(walk.graph)
     assert walk.calls == []
     run = await caller.run(walk.graph, store=MemoryStore())

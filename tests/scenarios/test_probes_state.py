@@ -442,9 +442,7 @@ async def test_probe_30_input_is_made_what_the_reducer_would_have_made_of_it(sto
 
 async def test_probe_30_a_replaced_list_of_messages_has_ids_too() -> None:
     """`Replace` with new messages names them, so that the next update adds to them."""
-    graph, _ = chained(
-        Chat, {"said": Replace([{"text": "one"}, {"text": "two"}])}, {"said": [{"text": "three"}]}
-    )
+    graph, _ = chained(Chat, {"said": Replace([{"text": "one"}, {"text": "two"}])}, {"said": [{"text": "three"}]})
     run = await graph.run(Chat(said=[{"text": "gone"}]))
     assert [message["text"] for message in run.state.said] == ["one", "two", "three"]
 

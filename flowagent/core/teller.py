@@ -1,0 +1,69 @@
+"""Tells a run's watcher what happens; a watcher that throws harms nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from flowagent.core.events import Emitted, Event, TaskDone, TaskFailed, Warned
+from flowagent.core.facts import Failure, Way
+from flowagent.core.scope import Task
+from flowagent.core.writes import Writes
+
+Listener: TypeAlias = Callable[[Event], None]
+
+
+class Teller:
+    """Makes events, numbers them and hands them to the listener, if there is one."""
+
+    def __init__(self, run_id: str, listener: Listener | None, clock: Callable[[], float]) -> None:
+        self.is_heard = listener is not None
+        self._run_id = run_id
+        self._listener = listener
+        self._clock = clock
+        self._told = 0
+
+    def tell(self, kind: Callable[..., Event], **facts: Any) -> None:
+        """Tell an event of the run."""
+        if self._listener is None:
+            return
+        event = kind(run_id=self._run_id, number=self._told, time=self._clock(), **facts)
+        self._told += 1
+        try:
+            self._listener(event)
+        except Exception:  # noqa: BLE001, S110  # a watcher that throws harms nothing
+            pass
+
+    def of(self, kind: Callable[..., Event], task: Task, **facts: Any) -> None:
+        """Tell an event of a task."""
+        if self._listener is not None:
+            self.tell(kind, task_id=task.id, node=task.place.name, path=path_of(task), attempt=task.attempt, **facts)
+
+    def done(self, task: Task, writes: Writes, ways: Sequence[Way], seconds: float) -> None:
+        """Tell that a task is done."""
+        places = task.scope.topology.places
+        update = {name: write.values[0] if len(write.values) == 1 else write.values for name, write in writes.items()}
+        to = tuple(places[way.head].name for way in ways)
+        self.of(TaskDone, task, update=update, to=to, seconds=seconds)
+
+    def failed(self, task: Task, failures: tuple[Failure, ...], retry_in: float | None = None) -> None:
+        """Tell that an attempt failed."""
+        self.of(TaskFailed, task, failures=failures, retry_in=retry_in)
+
+    def emitted(self, task: Task, name: str, data: Any) -> None:
+        """Pass on what a node emitted."""
+        self.of(Emitted, task, name=name, data=data)
+
+    def warning(self, task: Task, text: str) -> None:
+        """Say that something is odd."""
+        self.of(Warned, task, text=text)
+
+
+def path_of(task: Task) -> tuple[str, ...]:
+    """The names of the nodes that hold a task's graph, outermost first."""
+    path: list[str] = []
+    owner = task.scope.owner
+    while owner is not None:
+        path.append(owner.place.name)
+        owner = owner.scope.owner
+    return tuple(reversed(path))
