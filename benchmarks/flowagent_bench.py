@@ -11,6 +11,7 @@ Variants
 from __future__ import annotations
 
 import asyncio
+import inspect
 import contextlib
 import time
 from collections.abc import Awaitable, Callable, Generator
@@ -65,16 +66,21 @@ async def async_talk(state: ChatState) -> Update:
     return talk(state)
 
 
+def onward(state: CounterState) -> Literal["step", "END"]:
+    return "step" if state.count < state.limit else "END"
+
+
+async def async_onward(state: CounterState) -> Literal["step", "END"]:
+    return onward(state)
+
+
 def loop_of(model: type[CounterT], node: Node[CounterT]) -> Graph[CounterT]:
-    """One node, and a router that leads back to it until the limit is reached."""
+    """One node, and a router that leads back to it until the limit is reached; both sync or both async."""
     graph = Graph("loop", model)
     graph.node(node, name="step")
-
-    @graph.router
-    def onward(state: CounterState) -> Literal["step", "END"]:
-        return "step" if state.count < state.limit else "END"
-
-    graph.chain(START, "step", onward)
+    router = async_onward if inspect.iscoroutinefunction(node) else onward
+    graph.router(router)
+    graph.chain(START, "step", router)
     return graph
 
 

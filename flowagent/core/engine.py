@@ -215,17 +215,23 @@ class Engine:
         """Wait until something in flight has ended, and settle all that has."""
         if not self._landed and not self._cancel_asked:
             self._wake = asyncio.get_running_loop().create_future()
-            left = None if self._deadline is None else self._deadline - time.monotonic()
             try:
-                async with asyncio.timeout(left):
-                    await self._wake
-            except TimeoutError:
-                await self._stop_at("limit", f"reached the limit of {self.limits.seconds:g} s")
+                await self._until_woken(self._wake)
             finally:
                 self._wake = None
         if self._cancel_asked and self._stopped is None:
             await self._stop_at("cancelled", "somebody asked to cancel it")
         self._settle_landed()
+
+    async def _until_woken(self, wake: asyncio.Future[None]) -> None:
+        if self._deadline is None:
+            await wake
+            return
+        try:
+            async with asyncio.timeout(self._deadline - time.monotonic()):
+                await wake
+        except TimeoutError:
+            await self._stop_at("limit", f"reached the limit of {self.limits.seconds:g} s")
 
     def _settle_landed(self) -> None:
         while self._landed:
