@@ -22,7 +22,7 @@ import re
 import sys
 import tempfile
 import types
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -154,7 +154,7 @@ class Program:
 
 
 @contextlib.contextmanager
-def _program(page: Path) -> Iterator[Program]:
+def _program(page: Path) -> Generator[Program]:
     module = types.ModuleType(f"page_{page.stem.lower()}")
     sys.modules[module.__name__] = module  # pydantic and `inspect` look for it there
     try:

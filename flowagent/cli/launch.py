@@ -16,8 +16,10 @@ from flowagent.cli.problems import FAILED, INTERRUPTED, CommandError, ExitCode
 from flowagent.cli.progress import Progress, progress_on
 from flowagent.cli.remembered import FILE, recall, remember
 from flowagent.cli.report import Way
+from flowagent.cli.story import story_of
 from flowagent.core.events import RunStarted
 from flowagent.core.graph import Graph, RunOptions
+from flowagent.core.loops import run_blocking
 from flowagent.core.policies import Durability, Limits, OnFailure
 from flowagent.core.run import Run
 from flowagent.errors import FlowAgentError, GraphChanged, RunFailed
@@ -112,7 +114,9 @@ def resume(run_id: str, target: str | None, additions: Additions, settings: Sett
             options = settings.options(store, graph, output)
         answers: Mapping[str, Any] = {}
         if additions.answers:
-            answers = values.read_answers(additions.answers, graph.load_sync(run_id, store=store).questions)
+            # From the journal: the graph may have changed, which the engine will tell better than a failed load.
+            story = story_of(info, run_blocking(store.read(run_id)))
+            answers = values.read_answers(additions.answers, story.questions)
         way = _way(run_id, graph, target, settings)
         return _followed(
             lambda: graph.stream_resume(

@@ -128,7 +128,7 @@ class Attempt:
         try:
             work.send(None)
         except StopIteration as stop:
-            return stop.value  # type: ignore[no-any-return]
+            return stop.value
         work.close()
         raise FlowAgentError(
             f"node `{self.task.place.name}` is sync and called something async through its Context; make the node async"
@@ -206,8 +206,9 @@ async def run_beside(engine: Engine, task: Task, item: Any, delay: float) -> Out
     node = task.place.node
     limit = None if node is None else node.options.timeout
     outcome = Outcome(task, 0.0, view=view)
+    timer = asyncio.timeout(limit)
     try:
-        async with asyncio.timeout(limit) as timer:
+        async with timer:
             outcome.returned = await (function.call if function.is_async else _threaded(function.call))(*arguments)
     except TimeoutError as error:
         outcome.error = error

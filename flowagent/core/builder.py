@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Generic, Literal, Protocol, TypeAlias, TypedDict, cast, overload
 
@@ -32,8 +33,8 @@ R = TypeVar("R", bound="Result | Awaitable[Result]")
 Choice: TypeAlias = "str | Send | Sequence[str | Send] | bool | int | None"
 C = TypeVar("C", bound="Choice | Awaitable[Choice]")
 F = TypeVar("F", bound=Callable[..., Any])
-StateT_contra = TypeVar("StateT_contra", contravariant=True)
-DepsT_contra = TypeVar("DepsT_contra", contravariant=True)
+NodeStateT = TypeVar("NodeStateT")
+NodeDepsT = TypeVar("NodeDepsT")
 
 
 class NodeOptions(TypedDict, total=False):
@@ -60,26 +61,26 @@ class NodeOptions(TypedDict, total=False):
     doc: str
 
 
-class NodeDecorator(Protocol[StateT_contra, DepsT_contra]):
+class NodeDecorator(Protocol[NodeStateT, NodeDepsT]):
     """`@g.node(...)`: takes a function of the state, or of the state and a `Context`, and returns it unchanged."""
 
     @overload
-    def __call__(self, fn: Callable[[StateT_contra], R], /) -> Callable[[StateT_contra], R]: ...
+    def __call__(self, fn: Callable[[NodeStateT], R], /) -> Callable[[NodeStateT], R]: ...
     @overload
     def __call__(
-        self, fn: Callable[[StateT_contra, Context[DepsT_contra, StateT_contra]], R], /
-    ) -> Callable[[StateT_contra, Context[DepsT_contra, StateT_contra]], R]: ...
+        self, fn: Callable[[NodeStateT, Context[NodeDepsT, NodeStateT]], R], /
+    ) -> Callable[[NodeStateT, Context[NodeDepsT, NodeStateT]], R]: ...
 
 
-class RouterDecorator(Protocol[StateT_contra, DepsT_contra]):
+class RouterDecorator(Protocol[NodeStateT, NodeDepsT]):
     """`@g.router(...)`: takes a function that returns what is next, and returns it unchanged."""
 
     @overload
-    def __call__(self, fn: Callable[[StateT_contra], C], /) -> Callable[[StateT_contra], C]: ...
+    def __call__(self, fn: Callable[[NodeStateT], C], /) -> Callable[[NodeStateT], C]: ...
     @overload
     def __call__(
-        self, fn: Callable[[StateT_contra, Context[DepsT_contra, StateT_contra]], C], /
-    ) -> Callable[[StateT_contra, Context[DepsT_contra, StateT_contra]], C]: ...
+        self, fn: Callable[[NodeStateT, Context[NodeDepsT, NodeStateT]], C], /
+    ) -> Callable[[NodeStateT, Context[NodeDepsT, NodeStateT]], C]: ...
 
 
 class Builder(Definition, Generic[StateT, DepsT]):
@@ -152,7 +153,7 @@ class Builder(Definition, Generic[StateT, DepsT]):
             What was given, unchanged.
         """
         if fn is None:
-            return lambda fn: self.node(fn, name=name, **given)  # type: ignore[call-overload,no-any-return]
+            return functools.partial(self.node, name=name, **given)
         self.refuse_if_frozen(f"node `{name or default_name(fn)}`")
         if isinstance(fn, Definition):
             self._add_graph(fn, name or fn.name, given)
@@ -229,7 +230,7 @@ class Builder(Definition, Generic[StateT, DepsT]):
             What was given, unchanged.
         """
         if fn is None:
-            return lambda fn: self.router(fn, name=name, to=to, empty=empty, **given)  # type: ignore[call-overload,no-any-return]
+            return functools.partial(self.router, name=name, to=to, empty=empty, **given)
         self.refuse_if_frozen(f"router `{name or default_name(fn)}`")
         own_name = self._named(fn, name)
         try:
@@ -326,8 +327,8 @@ class Builder(Definition, Generic[StateT, DepsT]):
             What was given, unchanged.
         """
         if body is None:
-            return lambda body: self.map(  # type: ignore[call-overload,no-any-return]
-                body, over=over, into=into, name=name, at_most=at_most, on_item_error=on_item_error, **given
+            return functools.partial(
+                self.map, over=over, into=into, name=name, at_most=at_most, on_item_error=on_item_error, **given
             )
         self.refuse_if_frozen(f"map `{name or default_name(body)}`")
         own_name = self._named(body, name)

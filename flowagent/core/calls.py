@@ -1,5 +1,7 @@
 """What a node's return value means: the update that it writes and the ways on that it chose. Pure decisions."""
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# (`isinstance` on a mapping or callable of a user leaves its parts unknown.)
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence

@@ -3,6 +3,8 @@
 Loaded, with networkx, when a graph is first checked, drawn or run.
 """
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# (networkx declares its algorithms through a decorator that hides part of their types.)
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -237,7 +239,7 @@ def _faults_of_results(name: str, node: MapNode, state: type[BaseModel]) -> Iter
     field = schema_of(state).fields.get(node.into)
     if field is None or field.reducer is not None:
         return
-    kind = state.model_fields[node.into].annotation
+    kind: Any = state.model_fields[node.into].annotation
     if kind in (int, float, bool, str, bytes):
         yield f"map `{name}` writes its results into `{node.into}`, which is no list but {kind!r}"
     elif node.on_item_error == "collect" and not _takes(element_type(kind), ItemError):

@@ -171,7 +171,6 @@ def meet(schema: Schema, ends: Sequence[Commit], settled: Writes = NOTHING) -> t
     try:
         return top, applied(schema.reducers, top.values, writes), writes
     except ConflictError as error:
-        assert isinstance(error.__cause__, Exception), "a failed reducer is the cause; this is a bug in flowagent"
         wrote = [commit.id for commit in commits if error.field in commit.writes]
         raise unmergeable(error.field, wrote, error.__cause__) from error.__cause__
 
@@ -236,7 +235,7 @@ def _differ(schema: Schema, name: str, one: Write, other: Write) -> bool:
 # -- sealing -----------------------------------------------------------------------------------------------------
 
 
-def seal(schema: Schema, commit: Commit, since_top: Writes, *, keep: bool) -> None:
+def seal(schema: Schema, commit: Commit, since_top: Writes, *, keep: bool) -> bool:
     """Squash what lies between a new commit and its dominator, and the dominator too, if nothing else leads on.
 
     Args:
@@ -244,10 +243,13 @@ def seal(schema: Schema, commit: Commit, since_top: Writes, *, keep: bool) -> No
         commit: just made; it has no arrows yet, and `writes` is its own update.
         since_top: the update from its dominator to where it started.
         keep: whether the update since START must stay known, as a nested graph's does.
+
+    Returns:
+        Whether nothing is left above it: it is the first commit that is still known.
     """
     top = commit.dominator
     if top is None or not _is_only_way_on(top, commit):
-        return
+        return top is None
     if keep or top.dominator is not None:
         commit.writes = in_turn(schema, in_turn(schema, top.writes, since_top), commit.writes)
     else:
@@ -259,6 +261,7 @@ def seal(schema: Schema, commit: Commit, since_top: Writes, *, keep: bool) -> No
     commit.parents = top.parents
     commit.dominator = top.dominator
     commit.depth = top.depth
+    return top.dominator is None
 
 
 def _is_only_way_on(top: Commit, end: Commit) -> bool:

@@ -236,7 +236,7 @@ def _misfits(name: str, reducers: list[Reducer], annotation: Any) -> Iterator[st
     wanted: dict[str, tuple[tuple[type, ...], str]] = {
         "append": ((list, tuple, Sequence), "a list, tuple or Sequence"),
         "messages": ((list, Sequence), "a list"),
-        "merge": ((dict, typing.Mapping, typing.MutableMapping), "a dict"),  # type: ignore[dict-item]
+        "merge": ((dict, typing.Mapping, typing.MutableMapping), "a dict"),
         "union": ((set, frozenset), "a set"),
     }
     known = wanted.get(reducers[0].name)

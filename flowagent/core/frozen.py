@@ -5,6 +5,8 @@ in place raises, and names what to do instead. `freeze` costs as much as the val
 what a task wrote, never to the whole state.
 """
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# (It looks at values of any type, and narrowing them leaves their elements unknown.)
 from __future__ import annotations
 
 import copy
@@ -40,7 +42,7 @@ class FrozenList(list[Any]):
     def __deepcopy__(self, memo: dict[int, Any]) -> FrozenList:
         return FrozenList([copy.deepcopy(item, memo) for item in self])
 
-    def __reduce__(self) -> tuple[type, tuple[list[Any]]]:  # type: ignore[override]  # pickles as what it stands for
+    def __reduce__(self) -> tuple[type, tuple[list[Any]]]:
         return list, (list(self),)
 
 
@@ -55,7 +57,7 @@ class FrozenDict(dict[Any, Any]):
     def __deepcopy__(self, memo: dict[int, Any]) -> FrozenDict:
         return FrozenDict({key: copy.deepcopy(item, memo) for key, item in self.items()})
 
-    def __reduce__(self) -> tuple[type, tuple[dict[Any, Any]]]:  # type: ignore[override]
+    def __reduce__(self) -> tuple[type, tuple[dict[Any, Any]]]:
         return dict, (dict(self),)
 
 
@@ -70,7 +72,7 @@ class FrozenSet(set[Any]):
     def __deepcopy__(self, memo: dict[int, Any]) -> FrozenSet:
         return FrozenSet(self)
 
-    def __reduce__(self) -> tuple[type, tuple[set[Any]]]:  # type: ignore[override]
+    def __reduce__(self) -> tuple[type, tuple[set[Any]]]:
         return set, (set(self),)
 
 
@@ -108,11 +110,11 @@ def freeze(value: Any) -> Any:
     if kind is set:
         return FrozenSet(value)
     if isinstance(value, tuple):
-        items = [freeze(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
+        items = [freeze(item) for item in value]
         return tuple(items) if kind is tuple else kind(*items)  # a NamedTuple
     if isinstance(value, BaseModel):
         for name, item in value.__dict__.items():
-            value.__dict__[name] = freeze(item)
+            value.__dict__[name] = freeze(item)  # pyright: ignore[reportIndexIssue]  # typeshed means classes
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         for field in dataclasses.fields(value):
             object.__setattr__(value, field.name, freeze(getattr(value, field.name)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypedDict, cast
 
@@ -360,7 +360,7 @@ def _options(given: RunOptions, listener: Any = None) -> Options:
 
 
 @asynccontextmanager
-async def _watching(work: Any) -> AsyncIterator[Watch]:
+async def _watching(work: Any) -> AsyncGenerator[Watch]:
     watching = importlib.import_module("flowagent.core.watch")
     async with watching.watched(work) as watch:
         yield watch

@@ -10,10 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, cast
 
-from pydantic_core import from_json, to_json
+from pydantic_core import ValidationError, from_json, to_json
 
 from flowagent.core.commits import Sent, datas_of
 from flowagent.core.facts import Failure, Question, Way
+from flowagent.core.fields import problems_of
 from flowagent.core.machine import Machine
 from flowagent.core.nodes import ItemNode, MapNode
 from flowagent.core.position import loaded_write
@@ -21,7 +22,7 @@ from flowagent.core.records import Record
 from flowagent.core.schema import Schema
 from flowagent.core.scope import Task
 from flowagent.core.writes import Writes
-from flowagent.errors import StoreError
+from flowagent.errors import ConflictError, StateError, StoreError
 
 # -- writing -------------------------------------------------------------------------------------------------------
 
@@ -167,6 +168,16 @@ def replay(machine: Machine, run_id: str, records: Iterable[Record]) -> None:
         data = read(run_id, record)
         try:
             _tell(machine, record, data)
+        except ConflictError:
+            raise
+        except (ValidationError, StateError) as error:
+            problem = problems_of(error) if isinstance(error, ValidationError) else str(error)
+            raise StateError(
+                f"record {record.seq} of run `{run_id}` ({record.kind} {data.get('task', '')}) does not fit today's "
+                f"state: {problem}",
+                raw=data.get("writes", data),
+                problems=[problem],
+            ) from error
         except (KeyError, IndexError, TypeError, AttributeError, AssertionError) as error:
             raise StoreError(
                 f"record {record.seq} of run `{run_id}` ({record.kind} {data.get('task', '')}) does not follow from the "

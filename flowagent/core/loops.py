@@ -8,16 +8,23 @@ import signal
 import threading
 from collections.abc import Callable, Coroutine
 from types import FrameType
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
+
+
+class Flag(Protocol):
+    """Something that is set once: a `threading.Event`, or an `asyncio.Event` where one loop is enough."""
+
+    def is_set(self) -> bool:
+        """Whether it has been set."""
+        ...
+
 
 own_loop: contextvars.ContextVar[bool] = contextvars.ContextVar("flowagent_own_loop", default=False)
 """Whether the running loop is ours and runs nothing else, so that blocking it blocks nobody."""
 
-interrupted: contextvars.ContextVar[threading.Event | None] = contextvars.ContextVar(
-    "flowagent_interrupted", default=None
-)
+interrupted: contextvars.ContextVar[Flag | None] = contextvars.ContextVar("flowagent_interrupted", default=None)
 """Set when Ctrl-C stopped the call, to tell that from a cancellation."""
 
 
@@ -49,7 +56,7 @@ def run_blocking(work: Coroutine[Any, Any, T]) -> T:
     worked, value = outcome[0]
     if not worked:
         raise value
-    return value  # type: ignore[no-any-return]
+    return value
 
 
 def _on_own_loop(work: Coroutine[Any, Any, T]) -> T:

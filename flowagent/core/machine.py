@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 from flowagent.core import ids
 from flowagent.core.commits import (
@@ -28,7 +28,7 @@ from flowagent.core.commits import (
 from flowagent.core.facts import Failure, Question, TaskStatus, Way
 from flowagent.core.nodes import END, GraphNode, ItemNode, MapNode
 from flowagent.core.policies import OnFailure
-from flowagent.core.scope import GroupKey, Scope, Task
+from flowagent.core.scope import NO_RESULTS, GroupKey, Scope, Task
 from flowagent.core.topology import Place, Topology
 from flowagent.core.writes import NOTHING, Values, Write, Writes, applied
 from flowagent.errors import ConflictError, StateError
@@ -242,8 +242,10 @@ class Machine:
         return not task.counted and task.index is None and not task.place.is_router
 
     def written_beside(self, task: Task, writes: Writes) -> dict[str, str]:
-        """The fields of an update that a branch beside it has set otherwise, with the task that did: where they meet,
-        that is a conflict, unless it is overwritten on the way."""
+        """The plain fields of an update that a branch beside it has set otherwise, with the task that did.
+
+        Where they meet that is a conflict, unless it is overwritten on the way.
+        """
         scope = task.scope
         if task.index is not None or (scope.live < 2 and not scope.ended):
             return {}
@@ -323,8 +325,7 @@ class Machine:
         commit.dominator, commit.depth, commit.writes = top, top.depth + 1, writes
         for arrow in task.arrows:
             arrow.children.append(commit)
-        seal(schema, commit, task.since_top, keep=scope.owner is not None)
-        if commit.dominator is None:
+        if seal(schema, commit, task.since_top, keep=scope.owner is not None):
             scope.start = commit  # all before it is sealed, and must not be held on to
         self._send_on(scope, commit, ways, task, caught)
         if self.failing and scope.owner is not None:
@@ -564,7 +565,7 @@ class Machine:
             scope.hold(arrow, fired=True)
         scope.release(task.arrows, task.place)
         scope.live += len(onward) - len(task.arrows)
-        task.arrows, task.parents = onward, commits
+        task.arrows, task.parents, task.results = onward, commits, NO_RESULTS
         self._merge(task)
 
     # -- the end -----------------------------------------------------------------------------------------------------
@@ -680,7 +681,9 @@ def mapped_items(collection: Any) -> list[Any]:
     """The items of a collection, in an order that is the same in every process."""
     if isinstance(collection, (set, frozenset)):
         return sorted(collection, key=repr)  # pyright: ignore[reportUnknownArgumentType]
-    return [] if collection is None else collection if isinstance(collection, list) else list(collection)
+    if collection is None:
+        return []
+    return cast("list[Any]", collection) if isinstance(collection, list) else list(collection)
 
 
 def folded_ends(scope: Scope, tasks: Any) -> tuple[Values, tuple[str, ...]]:

@@ -4,6 +4,8 @@ It is the sealed history (a few commits), the live tokens, who waits at which jo
 something, and the open questions. Everything else follows: states are folded again from the commits' updates.
 """
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# (It reads plain data back.)
 from __future__ import annotations
 
 import json
@@ -12,14 +14,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, TypeAlias
 
+from pydantic import ValidationError
+
 from flowagent.core.commits import Arrow, Commit, Mark, Sent, datas_of, meet
 from flowagent.core.facts import Failure, Question
+from flowagent.core.fields import problems_of
 from flowagent.core.machine import Machine
 from flowagent.core.policies import OnFailure
 from flowagent.core.schema import Schema
 from flowagent.core.scope import Scope, Task
 from flowagent.core.topology import Topology
 from flowagent.core.writes import Values, Write, Writes, applied
+from flowagent.errors import StateError
 
 Data: TypeAlias = dict[str, Any]
 _UNFOLDED: Values = {}
@@ -318,4 +324,8 @@ def loaded_write(schema: Schema, name: str, kind: Any, datas: Sequence[str]) -> 
     """
     field = schema.field(name)
     codec = field.delta if kind == "delta" else field.value
-    return Write(kind, [codec.decode(data) for data in datas], [data.encode() for data in datas])
+    try:
+        values = [codec.decode(data) for data in datas]
+    except ValidationError as error:
+        raise StateError(f"`{name}`: {problems_of(error)}") from error
+    return Write(kind, values, [data.encode() for data in datas])

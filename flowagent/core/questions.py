@@ -1,5 +1,7 @@
 """What runs ask and what counts as an answer. Pure decisions."""
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# (jsonschema has no types.)
 from __future__ import annotations
 
 import json
@@ -107,7 +109,7 @@ def _fitting(machine: Machine, question: Question, answer: Any) -> bytes:
 
 
 def _fitting_once(question: Question, answer: Any) -> bytes:
-    if answer not in ("retry", "abort") and not (isinstance(answer, dict) and set(answer) == {"result"}):  # pyright: ignore[reportUnknownArgumentType]
+    if answer not in ("retry", "abort") and not (isinstance(answer, dict) and set(answer) == {"result"}):
         raise AnswerError(f"the answer to `{question.id}` does not fit: {ONCE_ANSWERS}")
     return Codec(Any, ConfigDict()).encode(answer)
 

@@ -4,6 +4,8 @@ A reducer is pure: `fold(old, delta)` gives the new value, `diff(old, new)` read
 and `compose(d1, d2)` gives one delta that does what both do in turn (or `NotImplemented`: then both are kept).
 """
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# (It folds values of any type.)
 from __future__ import annotations
 
 import hashlib
@@ -180,7 +182,7 @@ def _extreme(name: str, pick: Callable[[Any, Any], Any]) -> Reducer:
 
 
 def _id_of(message: Any) -> Any:
-    return message.get("id") if isinstance(message, dict) else getattr(message, "id", None)  # pyright: ignore
+    return message.get("id") if isinstance(message, dict) else getattr(message, "id", None)
 
 
 def _with_id(message: Any, new_id: str) -> Any:

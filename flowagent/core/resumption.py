@@ -69,7 +69,7 @@ def added(machine: Machine, next_seq: int, addition: Addition) -> list[Record]:
     if fresh:
         bodies.append(("retried", journal.plain(time.time(), fresh=fresh)))
         journal.retry_fresh(machine, fresh)
-    bodies += [("resolved", body) for body in _resolved(machine, addition.resolve)]
+    bodies.extend(("resolved", body) for body in _resolved(machine, addition.resolve))
     for task in machine.failed_tasks():
         machine.retry(task)
     return [Record(next_seq + at, kind, body) for at, (kind, body) in enumerate(bodies)]

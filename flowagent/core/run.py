@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, cast
+from typing import TYPE_CHECKING, Generic, cast
 
 from pydantic import BaseModel
 from typing_extensions import TypeVar
@@ -59,7 +59,9 @@ class Run(Generic[StateT]):
     store: Store = field(repr=False, compare=False)
     warnings: tuple[str, ...] = ()
     _topology: Topology = field(repr=False, compare=False)
-    _unfinished: Mapping[str, tuple[TaskStatus, int]] = field(repr=False, compare=False, default_factory=dict)
+    _unfinished: Mapping[str, tuple[TaskStatus, int]] = field(
+        repr=False, compare=False, default_factory=dict[str, tuple[TaskStatus, int]]
+    )
 
     @property
     def unfinished(self) -> Mapping[str, tuple[TaskStatus, int]]:

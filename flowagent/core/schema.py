@@ -142,7 +142,7 @@ class Schema:
         if isinstance(given, self.model):
             # An instance may have been assigned to since it was validated.
             given = cast("dict[str, Any]", views.plain(given).__dict__)
-        elif isinstance(given, BaseModel) or not isinstance(given, Mapping | None):
+        elif isinstance(given, BaseModel) or not isinstance(given, Mapping | None):  # pyright: ignore[reportUnnecessaryIsInstance]  # users pass anything
             raise StateError(
                 f"the input must be a `{self.model.__name__}` or a mapping, not a `{type(given).__name__}`"
             )
@@ -324,7 +324,7 @@ class Schema:
 
     def _differences(self, old: Values, returned: BaseModel) -> dict[str, Any]:
         """What a returned model changed, as a mapping would say it."""
-        new: dict[str, Any] = returned.__dict__
+        new: Mapping[str, Any] = returned.__dict__
         written: dict[str, Any] = {name: value for name, value in new.items() if name not in self.fields}
         for name, field in self.fields.items():
             if name not in new or new[name] is old.get(name) or same(new[name], old.get(name)):

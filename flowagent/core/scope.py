@@ -22,6 +22,10 @@ GroupKey: TypeAlias = tuple[int, str]
 """A join's number, and the visit of its dominator whose arrivals it merges."""
 
 
+NO_RESULTS: list[Any] = []
+"""What a task that holds no items has in place of results; containers get a list of their own."""
+
+
 class Task:
     """One visit of a node, or one item of one.
 
@@ -68,7 +72,7 @@ class Task:
     index: int | None = None
     item: Sent | None = None
     items: dict[int, Task] | None = None
-    results: Sequence[Any] = ()
+    results: list[Any] = NO_RESULTS
     queued: deque[Task] | None = None
     child: Scope | None = None
     closing = False

@@ -1,5 +1,7 @@
 """Reads what a function says about itself: its parameters, whether it is async, and the targets it may choose."""
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# (It looks at users' types, which are only known when it runs.)
 from __future__ import annotations
 
 import enum

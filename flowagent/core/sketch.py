@@ -61,7 +61,7 @@ class _Story:
 
     visits: Counter[Path] = field(default_factory=Counter[Path])
     order: dict[Path, list[int]] = field(default_factory=dict[Path, list[int]])
-    seconds: Counter[Path] = field(default_factory=Counter[Path])
+    seconds: dict[Path, float] = field(default_factory=dict[Path, float])
     failures: Counter[Path] = field(default_factory=Counter[Path])
     retries: Counter[Path] = field(default_factory=Counter[Path])
     items: Counter[Path] = field(default_factory=Counter[Path])
@@ -143,7 +143,7 @@ class _Story:
     def _spend(self, path: Path, seconds: float) -> None:
         """Work inside a nested graph is work of the nodes that hold it, too."""
         for depth in range(1, len(path) + 1):
-            self.seconds[path[:depth]] += seconds
+            self.seconds[path[:depth]] = self.seconds.get(path[:depth], 0.0) + seconds
 
     def marks(self, path: Path) -> Marks:
         """The marks of one node."""
@@ -154,7 +154,7 @@ class _Story:
             status=self._status(path),
             visits=self.visits[path],
             order=tuple(self.order.get(path, ())) if self.times else (),
-            seconds=self.seconds[path] if self.times and path in self.seconds else None,
+            seconds=self.seconds.get(path) if self.times else None,
             failures=self.failures[path],
             retries=self.retries[path],
             items=(self.items[path], items) if items else None,

@@ -4,6 +4,8 @@ The analysis (dominators, reachability, components) is networkx's; what it means
 `docs/design.md`. d(n) is the immediate dominator of n: the last node that every way from START to n passes.
 """
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# (networkx declares its algorithms through a decorator that hides part of their types.)
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence

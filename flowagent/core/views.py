@@ -6,6 +6,8 @@ a task first looks at it. So nothing a node does to its input reaches siblings, 
 since it would also reach nobody else, `changed_in_place` says so in place of silence.
 """
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# (It looks at users' types, which are only known when it runs.)
 from __future__ import annotations
 
 import abc
@@ -85,7 +87,7 @@ def _copied_on_first_look(name: str) -> property:
             _set(view, "__flowagent_touched__", touched)
         if name not in touched:
             touched[name] = view.__dict__[name]
-            view.__dict__[name] = copy.deepcopy(touched[name])
+            view.__dict__[name] = copy.deepcopy(touched[name])  # pyright: ignore[reportIndexIssue]  # typeshed means classes
         return view.__dict__[name]
 
     return property(look)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from typing import Any, TypeAlias
 
 from flowagent.core import loops
@@ -63,11 +63,11 @@ class Watch:
 
 
 @contextlib.asynccontextmanager
-async def watched(work: Work) -> AsyncIterator[Watch]:
+async def watched(work: Work) -> AsyncGenerator[Watch]:
     """Run something that takes a listener, and watch it."""
     watch = Watch(work)
     left = asyncio.Event()
-    token = loops.interrupted.set(_Flag(left))
+    token = loops.interrupted.set(left)  # to leave is no cancellation: the run stays as it is, resumable
     try:
         watch.begin()
     finally:
@@ -77,13 +77,3 @@ async def watched(work: Work) -> AsyncIterator[Watch]:
     finally:
         left.set()
         await watch.leave()
-
-
-class _Flag:
-    """Tells the engine that its caller went away, which is no cancellation."""
-
-    def __init__(self, left: asyncio.Event) -> None:
-        self._left = left
-
-    def is_set(self) -> bool:
-        return self._left.is_set()

@@ -8,8 +8,9 @@ how the field is annotated today.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, cast
 
+from flowagent.core.frozen import same
 from flowagent.core.reducers import Reducer
 from flowagent.errors import ConflictError
 
@@ -84,7 +85,8 @@ def followed(reducer: Reducer | None, first: Write, second: Write) -> Write:
 def _joined_deltas(reducer: Reducer | None, first: Write, second: Write) -> Write:
     if reducer is not None and reducer.name == "append":
         # The commonest case, and one that must not cost more as the delta grows: lengthen the list in place.
-        owned = first.values[0] if type(first.values[0]) is list else list(first.values[0])
+        delta = first.values[0]
+        owned = cast("list[Any]", delta if type(delta) is list else [*delta])
         for delta in second.values:
             owned.extend(delta)
         return Write("delta", [owned], [])
@@ -186,11 +188,15 @@ def _after_sets(
     data_of: Callable[[str, Write], list[bytes]],
 ) -> Write:
     sources, sets, deltas = written
-    different = {tuple(data_of(name, one.writes[name])) for one in sets}
+    first = sets[0].writes[name]
+    # Equal sets may differ in their JSON, which holds the members in the order in which they lay in memory.
+    alike = [one for one in sets if data_of(name, one.writes[name]) == data_of(name, first)] == sets or all(
+        same(one.writes[name].values[0], first.values[0]) for one in sets
+    )
     later = [delta for delta in deltas if any(descends(delta, one) for one in sets)]
     beside = [delta for delta in deltas if delta not in later and not any(descends(one, delta) for one in sets)]
-    if len(different) == 1 and not beside:
-        return _after_whole(reducer, sets[0].writes[name], [delta.writes[name] for delta in later])
+    if alike and not beside:
+        return _after_whole(reducer, first, [delta.writes[name] for delta in later])
     if reducer is None:
         raise conflict(name, [one.id for one in [*sets, *beside]], "each set it to another value")
     # A reducer that was added to the code after these were stored: what was set is offered to it as deltas.
@@ -206,7 +212,8 @@ def _fold_all(reducer: Reducer | None, value: Any, writes: Sequence[Write]) -> A
 
 def _all_deltas(reducer: Reducer | None, writes: list[Write]) -> Write:
     # A copy: joining lengthens a plain list in place, and this one may belong to a commit that lives on.
-    whole = Write("delta", [list(delta) if type(delta) is list else delta for delta in writes[0].values], [])
+    values = [cast("list[Any]", [*delta]) if type(delta) is list else delta for delta in writes[0].values]
+    whole = Write("delta", values, [])
     for write in writes[1:]:
         whole = _joined_deltas(reducer, whole, write)
     return whole
@@ -224,7 +231,7 @@ def conflict(name: str, tasks: Sequence[str], how: str) -> ConflictError:
     )
 
 
-def unmergeable(name: str, tasks: Sequence[str], error: Exception) -> ConflictError:
+def unmergeable(name: str, tasks: Sequence[str], error: BaseException | None) -> ConflictError:
     """The error for a reducer that failed on writes which it took one by one."""
     who = f" of {' and '.join(f'`{task}`' for task in tasks)}" if tasks else ""
     return ConflictError(

@@ -76,8 +76,10 @@ def _is_gone(owner: Owner) -> bool:
         os.kill(owner.pid, 0)
     except ProcessLookupError:
         return True
-    except (PermissionError, OverflowError):
-        pass  # It exists and is another user's, or the number is no pid: look on.
+    except PermissionError:
+        pass  # It is another user's: look on.
+    except OverflowError:
+        return True  # No process can have that number.
     stat = _stat(owner.pid)
     if stat is None:
         return False

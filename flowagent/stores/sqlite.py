@@ -16,7 +16,7 @@ from flowagent.errors import StoreError
 from flowagent.stores import rules, sqlite_journal, sqlite_runs, sqlite_writes
 from flowagent.stores.base import Lease
 from flowagent.stores.sqlite_database import Database, HeldLease
-from flowagent.stores.sqlite_file import Place
+from flowagent.stores.sqlite_file import Place, is_absent
 from flowagent.stores.sqlite_journal import Birth
 from flowagent.stores.sqlite_shared import shared
 
@@ -207,7 +207,7 @@ class SQLiteStore:
 
     def _there(self, run_id: str) -> Database:
         """The database, for what needs a stored run: asking after one that is not there makes no file."""
-        if not self._place.path.exists():
+        if is_absent(self._place):
             raise rules.not_found(self.name, run_id)
         return self._database()
 

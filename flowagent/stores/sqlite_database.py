@@ -208,9 +208,10 @@ class Database:
 
     def _doubt(self, writes: Sequence[Write[Any]]) -> list[Write[Any]]:
         """Never go on with a connection that failed: its cache may hold what the disk does not."""
-        self._let_go()
+        mends = [mend for write in writes if (mend := write.doubted()) is not None]
         self.renew_at = 0.0
-        return [mend for write in writes if (mend := write.doubted()) is not None]
+        self._let_go()
+        return mends
 
     def _check_file(self) -> None:
         """Let go of a file that somebody removed or replaced: what is written to it has no name any more."""
@@ -290,7 +291,7 @@ class Database:
 
     def beat(self) -> float | None:
         """Keep the leases alive, give back those that nobody refers to, and pass on requests to cancel."""
-        if not self.place.path.exists():
+        if sqlite_file.is_absent(self.place):
             self.dropped.clear()
         if not self._held and not self.dropped:
             self._tidy()
@@ -299,7 +300,7 @@ class Database:
         return self.ttl / 3
 
     def _renew(self) -> None:
-        if not self.place.path.exists():
+        if sqlite_file.is_absent(self.place):
             return  # They went with the file; those who hold a lease are told when they use it.
         beat = Beat(self)
         self.commit([beat])

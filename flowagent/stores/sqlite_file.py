@@ -67,13 +67,13 @@ def open_writer(place: Place, *, make: bool) -> apsw.Connection:
         StoreError: it is not ours, damaged, newer, read-only, or where SQLite is not safe; it was not touched.
     """
     _check_library()
-    _check_place(place)
-    if make:
-        _make(place)
-    elif not place.path.exists():
-        raise _refused(place, "is gone: it was removed while it was in use, and what it held with it")
-    empty = _is_empty(place)
     with telling(place):
+        _check_place(place)
+        if make:
+            _make(place)
+        elif is_absent(place):
+            raise _refused(place, "is gone: it was removed while it was in use, and what it held with it")
+        empty = _is_empty(place)
         connection = apsw.Connection(str(place.path), flags=apsw.SQLITE_OPEN_READWRITE, vfs=place.vfs)
         try:
             if connection.readonly("main"):
@@ -94,12 +94,12 @@ def open_reader(place: Place) -> apsw.Connection | None:
         StoreError: it is not ours, damaged or newer.
     """
     _check_library()
-    if not place.path.exists():
-        return None
-    _check_file(place, writing=False)
-    if _is_empty(place):
-        return None
     with telling(place):
+        if is_absent(place):
+            return None
+        _check_file(place, writing=False)
+        if _is_empty(place):
+            return None
         # Not SQLITE_OPEN_READONLY: the last such connection to close could not remove the log, and would leave it.
         connection = apsw.Connection(str(place.path), flags=apsw.SQLITE_OPEN_READWRITE, vfs=place.vfs)
         try:
@@ -120,7 +120,7 @@ def close(connection: apsw.Connection) -> None:
 
 
 class telling:  # noqa: N801 - reads as a word in `with telling(place):`
-    """Turns SQLite's errors into `StoreError`s that name the store, the cause and the remedy."""
+    """Turns the errors of SQLite and the system into `StoreError`s that name the store, cause and remedy."""
 
     __slots__ = ("_place",)
 
@@ -133,6 +133,19 @@ class telling:  # noqa: N801 - reads as a word in `with telling(place):`
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if isinstance(error, apsw.Error):
             raise told(self._place, error)
+        if isinstance(error, OSError):
+            raise _refused(self._place, f"cannot be reached: {error.strerror}; use a path that you may use") from error
+
+
+def is_absent(place: Place) -> bool:
+    """Whether there is no file; one that we may not look at is not absent."""
+    try:
+        place.path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def identity(path: str) -> tuple[int, int] | None:
@@ -189,14 +202,14 @@ def _check_library() -> None:
 
 
 def _check_place(place: Place) -> None:
-    path = place.path
-    if path.exists():
+    directory = place.path.parent
+    if not is_absent(place):
         _check_file(place, writing=True)
-    elif not path.parent.is_dir():
+    elif not directory.is_dir():
         return  # To be made, or told about when that fails.
-    if not os.access(path.parent, os.W_OK | os.X_OK):
+    if not os.access(directory, os.W_OK | os.X_OK):
         raise _refused(place, "is in a directory that cannot be written to; SQLite keeps files of its own beside it")
-    kind = _file_system(path.parent)
+    kind = _file_system(directory)
     if kind in _NETWORK:
         raise _refused(
             place, f"is on a network file system ({kind}), where SQLite's locks do not hold; use a local disk"
@@ -239,8 +252,6 @@ def _make(place: Place) -> None:
         _sync_directory(place.path.parent)
     except FileExistsError:
         return
-    except OSError as error:
-        raise _refused(place, f"could not be made: {error.strerror}; use a path that you may write to") from error
 
 
 def _sync_directory(directory: Path) -> None:
@@ -256,11 +267,8 @@ def _sync_directory(directory: Path) -> None:
 
 def _has_nothing(place: Place) -> bool:
     """Whether a file has no bytes; one with bytes that are not SQLite's is refused."""
-    try:
-        with place.path.open("rb") as file:
-            header = file.read(len(_HEADER))
-    except OSError as error:
-        raise _refused(place, f"cannot be read: {error.strerror}; make it readable, or use another path") from error
+    with place.path.open("rb") as file:
+        header = file.read(len(_HEADER))
     if header and header != _HEADER:
         raise _refused(place, "is not a SQLite database; use another path")
     return not header
@@ -270,14 +278,13 @@ def _is_empty(place: Place) -> bool:
     """Whether a database has nothing in it; one with something in it that is not ours is refused."""
     if _has_nothing(place):
         return True
-    with telling(place):
-        # Read-only in earnest, so that nothing is mended in a file that is not ours.
-        connection = apsw.Connection(str(place.path), flags=apsw.SQLITE_OPEN_READONLY, vfs=place.vfs)
-        try:
-            connection.set_busy_timeout(int(place.busy_timeout * 1000))
-            return _inspect(connection, place)
-        finally:
-            close(connection)
+    # Read-only in earnest, so that nothing is mended in a file that is not ours.
+    connection = apsw.Connection(str(place.path), flags=apsw.SQLITE_OPEN_READONLY, vfs=place.vfs)
+    try:
+        connection.set_busy_timeout(int(place.busy_timeout * 1000))
+        return _inspect(connection, place)
+    finally:
+        close(connection)
 
 
 def _inspect(connection: apsw.Connection, place: Place) -> bool:

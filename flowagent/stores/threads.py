@@ -166,7 +166,11 @@ def _serve_one(jobs: queue.SimpleQueue[Job[object] | None], _: object) -> None:
 def _serve_many(jobs: queue.SimpleQueue[Job[object] | None], together: Callable[[Sequence[Job[object]]], None]) -> None:
     while (first := jobs.get()) is not None:
         batch, ended = _drain(jobs, first)
-        together(batch)
+        try:
+            together(batch)
+        except BaseException as error:  # noqa: BLE001 - a bug, perhaps: but nobody may wait for ever because of it
+            for job in batch:
+                job.fail(error)
         _tell(batch)
         del first, batch
         if ended:

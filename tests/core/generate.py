@@ -609,7 +609,8 @@ class Shell:
             self.machine.go_on_inside(task)
             self.tell("go_on_inside", task.id)
         else:
-            self.seen.settled.append(f"{task.id} failed inside")
+            if self.is_handled_by(task) or self.is_handled(task):
+                self.seen.settled.append(f"{task.id} failed inside")
             self.machine.fail(task, self.machine.failures_inside(task))
             self.tell("fail", task.id)
 

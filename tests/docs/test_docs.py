@@ -1,5 +1,8 @@
-"""What the pages say is true: their code runs and prints what they show, their pictures are of that code, their links
-lead somewhere, and the commands in them exist."""
+"""What the pages say is true.
+
+Their code runs and prints what they show, their pictures are of that code, their links lead somewhere, and the commands
+in them exist.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,9 @@ from pathlib import Path
 
 import pytest
 import typer.main
-from docs.draw import PICTURES, ROOT, Played, blocks_of, mark, pages, play
 
 import flowagent
+from docs.draw import PICTURES, ROOT, Played, blocks_of, mark, pages, play
 from flowagent.cli.app import app
 from flowagent.errors import FlowAgentError
 
@@ -31,7 +34,7 @@ played = cache(play)
 
 
 def commands() -> list[tuple[str, list[str]]]:
-    """The shell commands of all pages, as words; a comment ends one, and `\\` continues it."""
+    """The shell commands of all pages, as words; a comment ends one, and a backslash at the end continues it."""
     found: list[tuple[str, list[str]]] = []
     for page in PAGES:
         for block in blocks_of(page.read_text(encoding="utf-8")):
@@ -65,7 +68,8 @@ def test_every_block_of_a_page_says_what_it_is_and_every_fence_is_closed(page: P
 @pytest.mark.parametrize("module", MODULES)
 def test_the_examples_in_docstrings_are_right(module: str) -> None:
     spec = importlib.util.find_spec(module)
-    assert spec is not None and spec.origin is not None
+    assert spec is not None
+    assert spec.origin is not None
     if ">>>" not in Path(spec.origin).read_text(encoding="utf-8"):
         return
     result = doctest.testmod(importlib.import_module(module), optionflags=doctest.ELLIPSIS)
@@ -119,7 +123,11 @@ def test_every_file_that_a_page_names_in_code_type_exists(page: Path) -> None:
 def test_every_test_that_a_page_names_exists(page: Path) -> None:
     for name, test in re.findall(r"`(tests/[\w./-]+)::(\w+)`", prose_of(page)):
         source = (ROOT / name).read_text(encoding="utf-8")
-        found = {node.name for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+        found = {
+            node.name
+            for node in ast.walk(ast.parse(source))
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        }
         assert any(known.startswith(test) for known in found), f"{page.name} names {name}::{test}"
 
 
@@ -137,7 +145,9 @@ def anchors_of(page: Path) -> set[str]:
 # -- commands ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("page", "words"), COMMANDS, ids=lambda given: given if isinstance(given, str) else " ".join(given))
+@pytest.mark.parametrize(
+    ("page", "words"), COMMANDS, ids=lambda given: given if isinstance(given, str) else " ".join(given)
+)
 def test_every_command_of_a_page_exists(page: str, words: list[str]) -> None:
     match words:
         case ["make", *targets]:
@@ -152,7 +162,7 @@ def test_every_command_of_a_page_exists(page: str, words: list[str]) -> None:
 def assert_understood(words: list[str]) -> None:
     """The command line knows the command and every option in it."""
     group = typer.main.get_command(app)
-    known = {name: command for name, command in getattr(group, "commands", {}).items()}
+    known = dict(getattr(group, "commands", {}))
     if not words or words[0].startswith("-"):
         return
     assert words[0] in known

@@ -40,6 +40,8 @@ FRESH: Final = 0.3
 AGAIN: Final = 0.35
 """How likely a recovery is killed too."""
 MOST_KILLS: Final = 3
+LOOKED_AROUND: Final = 0.3
+"""How likely, when a run is over, it is called once more and the other run in its file is looked at."""
 Durability = Literal["step", "fast", "exit"]
 
 
@@ -179,9 +181,10 @@ class Play:
         for line, number in times.items():
             if number > self._tally.kills + 1:
                 self._blame([f"`{call_of(line)}` was called {number} times"])
-        self._once_more()
-        if self._has_neighbour:
-            self._visit_neighbour()
+        if self._chance.random() < LOOKED_AROUND:
+            self._once_more()
+            if self._has_neighbour:
+                self._visit_neighbour()
 
     def _once_more(self) -> None:
         """The same call again reads what is there, and does nothing."""

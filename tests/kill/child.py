@@ -28,7 +28,7 @@ from pydantic import BaseModel, TypeAdapter
 from flowagent import Run
 from flowagent.core.loops import run_blocking
 from flowagent.errors import RunNotFound
-from flowagent.stores import SQLiteStore
+from flowagent.stores import SQLiteStore, Store
 from tests.kill.graphs import SUBJECTS, Effects, Subject
 
 ROOT = Path(__file__).parents[2]
@@ -284,25 +284,36 @@ def _answers(subject: Subject, run: Run[Any]) -> dict[str, Any]:
 def seen(job: Look) -> Seen:
     """Read a run, as far as there is one."""
     store = SQLiteStore(job.store)
-    found = Seen()
     try:
-        found.status = run_blocking(store.info(job.run_id)).status
+        found = seen_in(store, job.subject, job.run_id)
     except RunNotFound:
-        found.integrity = _integrity(store, job.store)
-        return found
-    run = SUBJECTS[job.subject].graph.load_sync(job.run_id, store=store)
-    snapshot = run_blocking(store.snapshot(job.run_id))
-    found.records = [(record.seq, record.kind, record.data.decode()) for record in run.records]
-    found.state = run.state.model_dump_json()
-    found.history = [
-        {name: getattr(step, name) for name in step.__slots__ if name not in {"seq", "at", "seconds"}}
-        for step in run.history
-    ]
-    found.dot = run.draw(times=False).dot()
-    found.snapshot = None if snapshot is None else snapshot.seq
+        found = Seen()
     found.integrity = _integrity(store, job.store)  # last, or it would mend what flowagent itself must cope with
-    assert run.status == found.status, f"the run says {run.status}, its store {found.status}"
     return found
+
+
+def seen_in(store: Store, subject: str, run_id: str) -> Seen:
+    """What a store holds of a run.
+
+    Raises:
+        RunNotFound: nothing.
+    """
+    status = run_blocking(store.info(run_id)).status
+    run = SUBJECTS[subject].graph.load_sync(run_id, store=store)
+    assert run.status == status, f"the run says {run.status}, its store {status}"
+    snapshot = run_blocking(store.snapshot(run_id))
+    return Seen(
+        integrity="ok",
+        status=status,
+        records=[(record.seq, record.kind, record.data.decode()) for record in run.records],
+        state=run.state.model_dump_json(),
+        history=[
+            {name: getattr(step, name) for name in step.__slots__ if name not in {"seq", "at", "seconds"}}
+            for step in run.history
+        ],
+        dot=run.draw(times=False).dot(),
+        snapshot=None if snapshot is None else snapshot.seq,
+    )
 
 
 def _integrity(store: SQLiteStore, path: Path) -> str:

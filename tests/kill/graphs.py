@@ -26,31 +26,34 @@ class Effects:
     Args:
         path: the file.
         seed: the pauses around each line follow from it and the task, so that no two seeds have the same timing.
+        longest: the longest pause.
     """
 
-    def __init__(self, path: Path, seed: str) -> None:
+    def __init__(self, path: Path, seed: str, longest: float = LONGEST_PAUSE) -> None:
         self._path = path
         self._seed = seed
+        self._longest = longest
 
     def work(self, ctx: Context[Effects, Any], part: str = "") -> None:
         """Do something: wait, leave a line, wait."""
         before, after = self._pauses(ctx, part)
         time.sleep(before)
-        self._leave(ctx, part)
+        self.leave(ctx, part)
         time.sleep(after)
 
     async def work_beside(self, ctx: Context[Effects, Any], part: str = "") -> None:
         """`work` that lets others work meanwhile."""
         before, after = self._pauses(ctx, part)
         await asyncio.sleep(before)
-        self._leave(ctx, part)
+        self.leave(ctx, part)
         await asyncio.sleep(after)
 
     def _pauses(self, ctx: Context[Effects, Any], part: str) -> tuple[float, float]:
         chance = random.Random(f"{self._seed} {ctx.task_id} {part}")
-        return chance.random() * LONGEST_PAUSE, chance.random() * LONGEST_PAUSE
+        return chance.random() * self._longest, chance.random() * self._longest
 
-    def _leave(self, ctx: Context[Effects, Any], part: str) -> None:
+    def leave(self, ctx: Context[Effects, Any], part: str) -> None:
+        """Leave the line of a call."""
         line = f"{ctx.task_id}{'#' if part else ''}{part} {ctx.key}\n".encode()
         handle = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:

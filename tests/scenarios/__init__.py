@@ -7,16 +7,13 @@ one way to make a call async or sync.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel
 
 from flowagent import Graph, Run, State, Update, append
-from flowagent.core.events import Event
 from flowagent.errors import RunFailed
-from flowagent.stores import Store
 
 S = TypeVar("S", bound=BaseModel)
 
@@ -111,17 +108,3 @@ def tasks(run: Run[Any]) -> list[str]:
 def problems(run: Run[Any]) -> dict[str, str]:
     """The errors of a run by task, as `Class: message`."""
     return {error.task: f"{error.kind}: {error.message}" for error in run.errors}
-
-
-async def events_of(graph: Graph[S, Any], state: S | None = None, **options: Any) -> tuple[list[Event], Run[S] | None]:
-    """All events of a call, and its run unless it failed."""
-    events: list[Event] = []
-    async with graph.stream(state, **options) as watch:
-        try:
-            events.extend([event async for event in watch])
-        except RunFailed:
-            return events, None
-        return events, watch.run
-
-
-Router = Callable[[Trail], Any]

@@ -11,15 +11,21 @@ from flowagent.stores import MemoryStore, SQLiteStore, Store
 from tests.scenarios import Caller
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    """A store of each kind, empty."""
-    store = MemoryStore() if request.param == "memory" else SQLiteStore(tmp_path / "runs.db")
+@pytest.fixture(params=["async memory", "async sqlite", "sync sqlite"])
+def way(request: pytest.FixtureRequest) -> str:
+    """How a test is run. Between them: each store, and each way to call and to commit."""
+    return request.param
+
+
+@pytest.fixture
+async def store(way: str, tmp_path: Path) -> AsyncIterator[Store]:
+    """An empty store."""
+    store = MemoryStore() if way.endswith("memory") else SQLiteStore(tmp_path / "runs.db")
     yield store
     await store.close()
 
 
-@pytest.fixture(params=["async", "sync"])
-def caller(request: pytest.FixtureRequest) -> Caller:
-    """Calls a graph one way or the other."""
-    return Caller(is_async=request.param == "async")
+@pytest.fixture
+def caller(way: str) -> Caller:
+    """Calls a graph from async or from sync code."""
+    return Caller(is_async=way.startswith("async"))

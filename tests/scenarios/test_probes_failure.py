@@ -212,7 +212,7 @@ async def test_probe_38_a_router_that_raised_is_asked_again_and_its_node_is_not(
     assert (run.status, run.state.seen, walk.calls) == ("completed", ["a", "b"], ["a", "pick", "pick", "b"])
 
 
-async def test_probe_39_a_router_behind_START_that_raised_is_asked_again(caller: Caller, store: Store) -> None:
+async def test_probe_39_a_router_behind_the_start_that_raised_is_asked_again(caller: Caller, store: Store) -> None:
     """The very first thing of a run failed; the run exists, and goes on."""
     walk = Walk("b END")
     walk.broken = {"enter"}
@@ -272,11 +272,10 @@ class Anything(State):
 
 
 @pytest.mark.parametrize("value", [object(), lambda: 0, {1, 2}, b"\xff", (1, 2), {1: "a"}, "\ud800"], ids=repr)
-@pytest.mark.parametrize("durability", ["step", "exit"])
 async def test_probe_41_a_value_that_a_store_would_not_give_back_is_refused_where_it_is_written(
-    value: Any, durability: Durability, caller: Caller, store: Store
+    value: Any, caller: Caller, store: Store
 ) -> None:
-    """The error names node and field, at once and at every durability; the node behind does not run."""
+    """The error names node and field, at once, even where records wait for the exit; the node behind does not run."""
     graph = Graph("unstorable", Anything)
     calls: list[str] = []
 
@@ -291,7 +290,7 @@ async def test_probe_41_a_value_that_a_store_would_not_give_back_is_refused_wher
         return None
 
     graph.chain(START, bad, after, END)
-    run = await caller.fails(graph, run_id="r", store=store, durability=durability)
+    run = await caller.fails(graph, run_id="r", store=store, durability="exit")
     assert [(error.task, error.kind) for error in run.errors] == [("bad", "UnstorableError")]
     assert "`value`" in run.errors[0].message
     assert (calls, (await graph.load("r", store=store)).state) == (["bad"], Anything())
@@ -451,9 +450,10 @@ async def test_probe_44_a_step_has_one_record_so_a_kill_falls_before_or_after_it
 
 
 def with_one_under_way() -> tuple[Graph[Trail], asyncio.Event, dict[str, Any]]:
-    """`fast` beside `slow`, which never ends the first time; the event is set when `slow` is under way and `fast` is done."""
+    """`fast` and `then`, which sets the event, beside `slow`, which does not end while it is told to hang."""
     graph = Graph("cancelled", Trail)
-    is_going, told = asyncio.Event(), {"calls": list[str](), "hang": True, "cancelled": list[str]()}
+    is_going = asyncio.Event()
+    told: dict[str, Any] = {"calls": list[str](), "hang": True, "cancelled": list[str]()}
 
     @graph.node
     async def fast(state: Trail) -> Update:
@@ -509,7 +509,7 @@ async def test_probe_45_a_cancelled_run_keeps_what_was_finished(verb: bool, stor
 
 
 @pytest.mark.parametrize("error", [asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit])
-async def test_probe_46_a_node_that_raises_what_is_no_Exception_has_failed(
+async def test_probe_46_a_node_that_raises_what_is_no_exception_class_has_failed(
     error: type[BaseException], caller: Caller, store: Store
 ) -> None:
     """It is neither success nor the end of the caller: the run fails, its sibling is kept, and it can be resumed."""
@@ -537,6 +537,27 @@ async def test_probe_47_a_nested_graph_that_failed_goes_on_where_it_was(caller: 
     run = await caller.resume(graph, "r", store=store)
     assert run.state.seen == ["before", "one", "two", "three", "after"]
     assert (parent.calls, child.calls) == (["before", "after"], ["one", "two", "two", "three"])
+
+
+async def test_probe_47_what_a_graph_is_given_and_gives_back_is_retried_like_any_node(caller: Caller) -> None:
+    """`retry` on a nested graph also covers its `input=` and `output=`; a try of either repeats nothing inside."""
+    child = Walk("START one END", name="child")
+    graph = Graph("parent", Trail)
+    fail_in, fail_out = raising(ValueError("in")), raising(ValueError("out"))
+
+    def given(state: Trail) -> dict[str, object]:
+        fail_in()
+        return {"seen": ["given"]}
+
+    def taken(inner: Trail) -> dict[str, object]:
+        fail_out()
+        return {"seen": inner.seen}
+
+    graph.node(child.graph, name="child", input=given, output=taken, retry=Retry(attempts=3, backoff=0))
+    graph.chain(START, "child", END)
+    run = await caller.run(graph)
+    assert (run.state.seen, child.calls) == (["given", "one"], ["one"])
+    assert [step.errors for step in run.history if step.kind == "failed"] == [("ValueError: in",), ("ValueError: out",)]
 
 
 async def test_probe_48_a_handler_that_fails_reports_both_causes_and_never_catches_itself(

@@ -10,9 +10,9 @@ import pytest
 
 from flowagent import END, START, Goto, Graph, Send, State, Update, append
 from flowagent.core.events import TaskDone
-from flowagent.errors import GraphError, RoutingError, RunFailed
-from flowagent.stores import MemoryStore, Store
-from tests.scenarios import Caller, Trail, Walk, events_of, problems, tasks
+from flowagent.errors import GraphError, RunFailed
+from flowagent.stores import Store
+from tests.scenarios import Caller, Trail, Walk, problems, tasks
 
 
 class Parcels(State):
@@ -36,8 +36,8 @@ async def test_probe_02_the_join_mode_can_be_declared(caller: Caller) -> None:
     everyone.node("e", join="all")
     each.node("e", join="each")
     for walk in (everyone, each):
-        walk.follow("START a b e END".split())
-        walk.follow("a c d e".split())
+        walk.follow(["START", "a", "b", "e", "END"])
+        walk.follow(["a", "c", "d", "e"])
     assert (await caller.run(everyone.graph)).state.seen == ["a", "b", "c", "d", "e"]
     run = await caller.run(each.graph)
     assert run.state.seen == ["a", "b", "e", "c", "d", "e"]
@@ -108,7 +108,7 @@ async def test_probe_07_an_edge_and_a_router_that_lead_to_one_node_run_it_once(c
     assert (await caller.run(walk.graph)).state.seen == ["a", "b"]
 
 
-async def test_probe_08_END_ends_only_its_own_path(caller: Caller) -> None:
+async def test_probe_08_end_ends_only_its_own_path(caller: Caller) -> None:
     """A router that returns END and a node lets the node run."""
     walk = Walk("START a ?pick", "b END")
 
@@ -185,7 +185,8 @@ async def test_probe_10_a_router_that_chooses_nothing_fails_and_can_be_mended(
 
     run = await caller.fails(walk.graph, run_id="r", store=store)
     known = (
-        f"router `pick` returned {returned!r}: name a target (`b`, `c`), or declare where to go without one with empty=..."
+        f"router `pick` returned {returned!r}: name a target (`b`, `c`), or declare where to go without one with "
+        "empty=..."
         if not returned
         else "router `pick` returned 'perhaps', which its to= does not list: it lists 'yes', 'no'"
     )
@@ -208,11 +209,10 @@ def test_probe_11_a_node_has_one_rule_for_what_is_next() -> None:
 
     with pytest.raises(GraphError) as raised:
         walk.graph.check()
-    assert raised.value.faults[:2] == (
-        "node `jumper` chooses its targets itself and also has a fixed edge to `b`; a node has one rule for what is "
-        "next: drop the edge, or declare the target",
-        "node `pick` chooses its targets itself and also has a fixed edge to `b2`; a node has one rule for what is "
-        "next: drop the edge, or declare the target",
+    assert raised.value.faults[:2] == tuple(
+        f"node `{node}` chooses its targets itself and also has a fixed edge to `{target}`; a node has one rule for "
+        "what is next: drop the edge, or declare the target"
+        for node, target in (("jumper", "b"), ("pick", "b2"))
     )
 
 
@@ -254,7 +254,7 @@ async def test_probe_12_two_routers_that_deal_out_and_a_plain_branch_all_run_in_
     assert sorted(walk.calls) == ["1a", "1b", "2a", "2b"]
 
 
-async def test_probe_13_whatfollows_items_is_asked_and_run_once(caller: Caller) -> None:
+async def test_probe_13_what_follows_items_is_asked_and_run_once(caller: Caller) -> None:
     """A router behind a node that ran for two items is asked once, and so is what it chooses."""
     graph = Graph("parcels", Parcels)
     asked: list[list[str]] = []

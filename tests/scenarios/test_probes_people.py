@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import pytest
 
 from flowagent import END, START, Context, Graph, State, Update, append
-from flowagent.errors import AnswerError, FlowAgentError, GraphError, RunExists, StateError
+from flowagent.errors import AnswerError, GraphError, RunExists
 from flowagent.stores import MemoryStore, Store
-from tests.scenarios import BY_AWAIT, Caller, Trail, Walk, problems, tasks
+from tests.scenarios import Caller, Walk, problems, tasks
 
 
 class Form(State):
@@ -180,7 +179,7 @@ async def test_probe_56_an_answer_that_comes_again_or_to_a_finished_run_is_refus
         await caller.resume(walk.graph, "r", answers={"one": 1}, store=store)
     await caller.resume(walk.graph, "r", answers={"two": 2}, store=store)
     before = await store.info("r"), await store.read("r")
-    with pytest.raises(AnswerError, match="run `r`.* is completed; it asks nothing any more"):
+    with pytest.raises(AnswerError, match=r"run `r`.* is completed; it asks nothing any more"):
         await caller.resume(walk.graph, "r", answers={"two": 2}, store=store)
     assert (await store.info("r"), await store.read("r")) == before
 
@@ -240,7 +239,7 @@ async def test_probe_59_new_input_while_a_question_is_open_is_refused(caller: Ca
     before = await store.info("r"), await store.read("r")
     again = await caller.run(graph, Form(name="Ada"), run_id="r", store=store)
     assert (again.status, again.replayed, again.questions[0].text) == ("waiting", True, "Well, Ada?")
-    with pytest.raises(RunExists, match="run `r` in .* was started with another input"):
+    with pytest.raises(RunExists, match=r"run `r` in .* was started with another input"):
         await caller.run(graph, Form(name="Bob"), run_id="r", store=store)
     assert (await store.info("r"), await store.read("r")) == before
 

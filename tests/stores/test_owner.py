@@ -60,6 +60,20 @@ def test_death_is_proved_on_the_same_boot(sleeper: subprocess.Popen[bytes]) -> N
 
 
 @linux
+def test_another_users_process_is_looked_at(sleeper: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that we may not signal is alive if it started when it should have, and else a stranger."""
+
+    def kill(pid: int, number: int) -> None:
+        raise PermissionError
+
+    name = named(sleeper.pid)
+    monkeypatch.setattr(os, "kill", kill)
+    assert not owner.is_dead(str(name))
+    assert owner.is_dead(str(name._replace(started="1")))
+    monkeypatch.undo()
+
+
+@linux
 def test_an_equal_pid_is_not_an_equal_process(sleeper: subprocess.Popen[bytes]) -> None:
     """A process with another start time under the same pid proves that the owner is gone; so does our own pid."""
     assert owner.is_dead(str(named(sleeper.pid)._replace(started="1")))
@@ -83,7 +97,8 @@ def test_nothing_is_proved_from_afar() -> None:
 
 
 def test_a_pid_that_nobody_can_have_is_dead() -> None:
-    """A pid above the system's largest is no process."""
+    """A pid above the system's largest, or any number at all, is no process."""
+    assert owner.is_dead(str(me()._replace(pid=10**30)))
     assert owner.is_dead(str(me()._replace(pid=2**22 + 1)))
 
 

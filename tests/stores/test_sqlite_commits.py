@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import apsw
 import pytest
 
 from flowagent.core.records import Record, Snapshot
@@ -190,6 +191,56 @@ async def test_a_lease_serves_only_the_store_that_granted_it(store: SQLiteStore,
     with pytest.raises(StoreError, match="was not granted by SQLite store"):
         await other.append(lease, line(1))
     await other.close()
+
+
+async def test_an_interrupt_in_a_commit_leaves_a_true_lease(store: SQLiteStore, disk: Disk) -> None:
+    """Ctrl-C in the middle of a commit on the calling thread: nothing is stored, and the lease is good."""
+    lease = await store.create("r", "g", line(0), blocking=True)
+
+    def fault(touch: int, what: str) -> None:
+        if what == "sync":
+            raise KeyboardInterrupt
+
+    for records in (line(1), [*line(1), *line(2)]):
+        disk.fault = fault
+        with pytest.raises(KeyboardInterrupt):
+            store.append(lease, records).send(None)
+        disk.fault = lambda touch, what: None
+        assert lease.next_seq == 1
+    await store.append(lease, line(1, b"at last"))
+    assert await store.read("r", after=0) == line(1, b"at last")
+
+
+async def test_a_record_that_is_too_big_is_its_callers_error(store: SQLiteStore, disk: Disk) -> None:
+    """A record beyond what SQLite keeps is refused with the remedy, alone or among others, which are stored."""
+    leases = await many(store, 2)
+    connection = store._database()._connection
+    assert connection is not None
+    connection.limit(apsw.SQLITE_LIMIT_LENGTH, 10_000)
+    first = await hold_up(store, disk, leases[0])
+    big = asyncio.ensure_future(store.append(leases[1], [*line(1), *line(2, b"x" * 20_000)]))
+    await asyncio.sleep(0)
+    disk.open_gate.set()
+    with pytest.raises(StoreError, match="cannot keep a record of over 1 GB; keep large data elsewhere"):
+        await big
+    await first
+    leases[1].blocking = True
+    with pytest.raises(StoreError, match="cannot keep a record of over 1 GB"):
+        await store.append(leases[1], line(1, b"x" * 20_000))
+    await store.append(leases[1], line(1))
+    assert [len(await store.read(run_id)) for run_id in ("r0", "r1")] == [2, 2]
+
+
+async def test_a_number_that_is_taken_is_refused(store: SQLiteStore, tmp_path: Path) -> None:
+    """Should the next number be taken after all, nothing is overwritten."""
+    lease = await store.create("r", "g", line(0))
+    connection = apsw.Connection(str(tmp_path / "runs.db"))
+    connection.execute(
+        "INSERT INTO records(id, epoch, kind, data, sum) SELECT max(id) + 1, 1, 'done', x'00', 0 FROM records"
+    )
+    connection.close()
+    with pytest.raises(RunConflict, match="record 1 of run `r` is already stored"):
+        await store.append(lease, line(1))
 
 
 async def test_a_big_journal_takes_the_space_of_what_changed(tmp_path: Path) -> None:

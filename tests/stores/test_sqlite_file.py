@@ -7,6 +7,7 @@ import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -30,14 +31,6 @@ def names(directory: Path) -> list[str]:
 
 def change_mode(path: Path, mode: int) -> None:
     path.chmod(mode)
-
-
-def let_in_others(directory: Path, mode: int) -> None:
-    """Set a mode, and have other users reach the directory: root may write anywhere, so tests become another."""
-    directory.chmod(mode)
-    for parent in directory.parents[:3]:
-        if parent.stat().st_uid == os.getuid():
-            parent.chmod(parent.stat().st_mode | 0o055)
 
 
 async def filled(path: Path, records: int = 200) -> None:
@@ -119,11 +112,11 @@ async def test_reading_leaves_nothing_beside_the_file(tmp_path: Path) -> None:
     assert names(tmp_path) == ["runs.db"]
 
 
-async def test_a_stored_file_is_read_where_nothing_can_be_written(tmp_path: Path) -> None:
+async def test_a_stored_file_is_read_where_nothing_can_be_written(open_path: Path) -> None:
     """A file without write permission can be read, and refuses to be written."""
-    path = tmp_path / "runs.db"
+    path = open_path / "runs.db"
     await filled(path)
-    let_in_others(tmp_path, 0o777)
+    change_mode(open_path, 0o777)
     change_mode(path, 0o444)
     before = digest(path)
     script = """
@@ -148,9 +141,35 @@ async def test_a_stored_file_is_read_where_nothing_can_be_written(tmp_path: Path
     assert digest(path) == before
 
 
-async def test_a_directory_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+async def test_a_file_that_cannot_be_read_is_told(open_path: Path) -> None:
+    """A file that the system does not let us read is an error that says so."""
+    path = open_path / "runs.db"
+    await filled(path)
+    change_mode(open_path, 0o777)
+    script = """
+        async def main():
+            if os.getuid() == 0:
+                os.setuid(65534)
+            for call in (SQLiteStore(path).read("r"), SQLiteStore(path).claim("r")):
+                try:
+                    await call
+                except StoreError as error:
+                    say(error)
+        asyncio.run(main())
+    """
+    change_mode(path, 0o222)
+    async with Child(script, path) as child:
+        for _ in range(2):
+            assert "cannot be reached: Permission denied; use a path that you may use" in await child.line()
+    change_mode(open_path, 0o700)
+    async with Child(script, path) as child:
+        for _ in range(2):
+            assert "cannot be reached: Permission denied; use a path that you may use" in await child.line()
+
+
+async def test_a_directory_that_cannot_be_written_is_refused(open_path: Path) -> None:
     """SQLite needs files beside its own: a read-only directory is told, and nothing is made."""
-    let_in_others(tmp_path, 0o555)
+    change_mode(open_path, 0o555)
     script = """
         async def main():
             if os.getuid() == 0:
@@ -163,12 +182,12 @@ async def test_a_directory_that_cannot_be_written_is_refused(tmp_path: Path) -> 
     """
     for name, words in (
         ("runs.db", "is in a directory that cannot be written to"),
-        ("new/runs.db", "could not be made"),
+        ("new/runs.db", "cannot be reached"),
     ):
-        async with Child(script, tmp_path / name) as child:
+        async with Child(script, open_path / name) as child:
             assert words in await child.line()
-    let_in_others(tmp_path, 0o755)
-    assert names(tmp_path) == []
+    change_mode(open_path, 0o755)
+    assert names(open_path) == []
 
 
 def text(path: Path) -> None:
@@ -264,7 +283,7 @@ async def test_places_that_hold_no_file_are_refused(tmp_path: Path) -> None:
     for path, why in (
         (tmp_path, "is a directory; give the path of a file in it"),
         (pipe, "is not a regular file"),
-        (tmp_path / "file" / "runs.db", "could not be made"),
+        (tmp_path / "file" / "runs.db", "cannot be reached"),
     ):
         with pytest.raises(StoreError, match=why):
             await SQLiteStore(path).create("r", "g", START)
@@ -318,6 +337,34 @@ async def test_a_file_system_without_shared_memory_is_refused(tmp_path: Path) ->
     vfs = NoSharedMemory()
     with pytest.raises(StoreError, match=r"cannot be kept in WAL mode .SQLite says `delete`.; use a local disk"):
         await SQLiteStore(tmp_path / "runs.db", vfs="no-shm").create("r", "g", START)
+    vfs.unregister()
+
+
+async def test_a_log_that_cannot_be_opened_is_told(tmp_path: Path) -> None:
+    """When SQLite cannot have its files beside the database, the error says which must be writable."""
+    path = tmp_path / "runs.db"
+    await filled(path)
+    path.with_name("runs.db-wal").mkdir()
+    for call in (SQLiteStore(path).claim("r"), SQLiteStore(path).read("r")):
+        with pytest.raises(StoreError, match="cannot be opened; its file and directory must be writable"):
+            await call
+
+
+async def test_a_file_that_turns_out_read_only_is_refused(tmp_path: Path) -> None:
+    """SQLite falls back to reading where it may not write, without a word; the store says so."""
+
+    class ReadOnly(apsw.VFS):
+        def __init__(self) -> None:
+            super().__init__("read-only", "")
+
+        def xOpen(self, name: Any, flags: list[int]) -> apsw.VFSFile:  # noqa: N802 - SQLite's name
+            file = apsw.VFSFile("", name, flags)
+            flags[1] |= apsw.SQLITE_OPEN_READONLY
+            return file
+
+    vfs = ReadOnly()
+    with pytest.raises(StoreError, match="is read-only; make it and its directory writable"):
+        await SQLiteStore(tmp_path / "runs.db", vfs="read-only").create("r", "g", START)
     vfs.unregister()
 
 

@@ -163,6 +163,25 @@ async def test_a_beat_makes_no_file(tmp_path: Path) -> None:
     assert not exists(path)
 
 
+async def test_a_request_left_by_another_process_is_found(tmp_path: Path) -> None:
+    """A beat passes on the requests to cancel that others left in the file, and forgets none."""
+    path = tmp_path / "runs.db"
+    store = SQLiteStore(path)
+    lease = await store.create("r", "g", START)
+    connection = apsw.Connection(str(path))
+    connection.execute("UPDATE runs SET cancel = 1")
+    connection.close()
+    calls: list[str] = []
+    store._database().beat()
+    lease.on_cancel = lambda: calls.append("asked")
+    store._database().beat()
+    assert calls == ["asked"]
+    assert lease.on_cancel is not None
+    await store.release(lease)
+    assert lines(path, "SELECT cancel FROM runs") == [(0,)]
+    await store.close()
+
+
 def remove(path: Path) -> None:
     path.unlink()
 

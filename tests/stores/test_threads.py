@@ -1,0 +1,90 @@
+"""Threads that serve event loops."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from flowagent.stores.threads import Call, Job, Threads
+
+
+def refuse(jobs: Sequence[Job[object]]) -> None:
+    raise MemoryError("no room for the batch")
+
+
+def call_each(jobs: Sequence[Job[object]]) -> None:
+    for job in jobs:
+        job()
+
+
+async def test_a_call_gives_its_value_or_its_error() -> None:
+    """What a function returns or raises on a thread is what its caller gets."""
+    threads = Threads("test", most=2)
+    assert await threads.do(Call(lambda: threading.current_thread().name)) == "test"
+    with pytest.raises(ZeroDivisionError):
+        await threads.do(Call(lambda: 1 / 0))
+    for thread in threads.stop():
+        thread.join(10)
+        assert thread.daemon
+    assert await threads.do(Call(lambda: "again")) == "again"
+
+
+async def test_a_batch_that_cannot_be_done_is_told() -> None:
+    """When doing several jobs at once raises, each of their callers is told, and the thread goes on."""
+    threads = Threads("test", most=1, together=refuse)
+    outcomes = await asyncio.gather(*(threads.do(Call(lambda: 1)) for _ in range(3)), return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [MemoryError] * 3
+    assert len(threads._threads) == 1
+    assert threads._threads[0].is_alive()
+
+
+async def test_what_is_queued_is_done_before_the_end() -> None:
+    """Threads that are stopped finish what is queued; what comes later is done by new ones."""
+    threads = Threads("test", most=1, together=call_each)
+    gate = threading.Event()
+    done: list[int] = []
+
+    def note(number: int) -> Callable[[], None]:
+        return lambda: done.append(number)
+
+    first = asyncio.ensure_future(threads.do(Call(lambda: gate.wait(10))))
+    await asyncio.sleep(0)
+    tasks = [asyncio.ensure_future(threads.do(Call(note(number)))) for number in range(5)]
+    await asyncio.sleep(0)
+    (old,) = threads.stop()
+    tasks.append(asyncio.ensure_future(threads.do(Call(note(5)))))
+    await asyncio.sleep(0)
+    gate.set()
+    await asyncio.gather(first, *tasks)
+    await asyncio.to_thread(old.join, 10)
+    assert not old.is_alive()
+    assert sorted(done) == [0, 1, 2, 3, 4, 5]
+
+
+async def test_a_batch_has_a_size() -> None:
+    """A batch ends at 512 jobs or a megabyte, whichever comes first."""
+    sizes: list[int] = []
+    gate = threading.Event()
+
+    def together(jobs: Sequence[Job[object]]) -> None:
+        gate.wait(10)
+        sizes.append(len(jobs))
+        call_each(jobs)
+
+    threads = Threads("test", most=1, together=together)
+    first = asyncio.ensure_future(threads.do(Call(lambda: None)))
+    await asyncio.sleep(0.01)
+    small = [asyncio.ensure_future(threads.do(Call(lambda: None))) for _ in range(600)]
+    await asyncio.sleep(0)
+    large: list[asyncio.Future[None]] = []
+    for _ in range(4):
+        call = Call(lambda: None)
+        call.size = 600_000
+        large.append(asyncio.ensure_future(threads.do(call)))
+    await asyncio.sleep(0)
+    gate.set()
+    await asyncio.gather(first, *small, *large)
+    assert sizes == [1, 512, 90, 2]
