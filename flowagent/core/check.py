@@ -14,6 +14,7 @@ import networkx as nx
 from pydantic import BaseModel
 
 from flowagent.core import literals, signatures
+from flowagent.core.analysis import Analysis, analysed, handlers, network_of
 from flowagent.core.definition import Definition
 from flowagent.core.fields import faults_of_field, unstorable
 from flowagent.core.nodes import (
@@ -32,7 +33,8 @@ from flowagent.core.nodes import (
 )
 from flowagent.core.reducers import element_type
 from flowagent.core.schema import schema_of
-from flowagent.core.topology import Analysis, Topology, analysed, handlers, nested_graphs, network_of, tabulated
+from flowagent.core.tables import nested_graphs, tabulated
+from flowagent.core.topology import Topology
 from flowagent.errors import GraphError
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import importlib
 import time
 from collections import deque
 from collections.abc import Callable
@@ -26,7 +27,6 @@ from flowagent.core.records import Status
 from flowagent.core.scope import Task
 from flowagent.core.settler import Settler, item_of
 from flowagent.core.teller import Listener, Teller
-from flowagent.core.topology import cycle_around
 from flowagent.errors import RunConflict, StoreError
 
 if TYPE_CHECKING:
@@ -292,7 +292,10 @@ class Engine:
         if (self.machine.steps < self._most_steps and self._deadline is None) or task.closing:
             return False
         if self.machine.steps >= self._most_steps and self.machine.would_count(task):
-            around = cycle_around(task.scope.topology, task.place.name)
+            analysis = importlib.import_module(
+                "flowagent.core.analysis"
+            )  # brings networkx, which nothing else here needs
+            around: tuple[str, ...] = analysis.cycle_around(task.scope.topology, task.place.name)
             where = f" in the cycle of {', '.join(f'`{name}`' for name in around)}" if around else ""
             self._stopped, self.reason = "limit", f"reached the limit of {self.limits.steps} steps{where}"
             return True

@@ -115,9 +115,9 @@ class Graph(Builder[StateT, DepsT], Generic[StateT, DepsT]):
 
     def to_networkx(self) -> nx.DiGraph[str]:
         """The checked definition as a networkx graph; edges have a `kind` and a `label`, nodes a `kind`."""
-        topology = importlib.import_module("flowagent.core.topology")
+        analysis = importlib.import_module("flowagent.core.analysis")
         shape = importlib.import_module("flowagent.core.shape")
-        network: nx.DiGraph[str] = topology.network_of(self.nodes, self.topology.edges)
+        network: nx.DiGraph[str] = analysis.network_of(self.nodes, self.topology.edges)
         for place in self.topology.places[2:]:
             network.nodes[place.name]["kind"] = shape.kind_of(place)
         return network

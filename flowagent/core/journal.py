@@ -187,7 +187,7 @@ def replay(machine: Machine, run_id: str, records: Iterable[Record]) -> None:
 
 def _tell(machine: Machine, record: Record, data: dict[str, Any]) -> None:
     match record.kind:
-        case "started" | "ended" | "cancelled":
+        case "started" | "ended":
             return
         case "retried":
             _retry(machine, data)

@@ -65,7 +65,8 @@ class Recorder:
         if not (self._pending or status) or (self._durability == "exit" and not (status or at_once)):
             return
         durable = self._durability != "fast" or at_once
-        snapshot = self._snapshot_if_due()
+        # The record that ends a call says why it stopped, so it stands after the last snapshot, where it is found.
+        snapshot = None if status else self._snapshot_if_due()
         batch, self._pending = self._pending, []
         append = self._store.append(self._lease, batch, status=status, snapshot=snapshot, durable=durable)
         try:

@@ -24,7 +24,6 @@ RecordKind = Literal[
     "attempted",
     "resolved",
     "retried",
-    "cancelled",
     "ended",
 ]
 

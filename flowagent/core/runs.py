@@ -101,7 +101,7 @@ async def _start_again(
     position = await read(place, info, options.on_failure, accept_changes=False)
     refuse_other_input(place, info, position, given)
     if info.status in ("completed", "waiting"):
-        return as_run(place, info.run_id, position.machine, info.status, replayed=True)
+        return as_run(place, info.run_id, position.machine, info.status, replayed=True, reason=position.reason)
     if info.status == "cancelled":
         raise FlowAgentError(f"run `{info.run_id}` was cancelled; resume({info.run_id!r}) goes on with it")
     return await resume(place, info.run_id, options)
@@ -160,7 +160,7 @@ async def load(place: Place, run_id: str) -> Run[Any]:
     """
     info = await place.store.info(run_id)
     position = await read(place, info, "finish", accept_changes=True)
-    return as_run(place, run_id, position.machine, info.status, replayed=True)
+    return as_run(place, run_id, position.machine, info.status, replayed=True, reason=position.reason)
 
 
 async def cancel(place: Place, run_id: str, *, timeout: float = 30.0) -> Run[Any]:

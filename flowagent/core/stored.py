@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from flowagent.core.ids import natural
 from flowagent.core.machine import Machine
 from flowagent.core.policies import OnFailure
 from flowagent.core.position import restored
-from flowagent.core.records import RunInfo, Snapshot, Status
+from flowagent.core.records import Record, RunInfo, Snapshot, Status
 from flowagent.core.run import Run, begun
 from flowagent.core.shape import differences, fingerprint, shape_of
 from flowagent.core.topology import Topology
@@ -36,11 +36,19 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """A stored run, read: the machine, its first record, and what a snapshot would weigh."""
+    """A stored run, read.
+
+    Args:
+        machine: as its records left it.
+        started: its first record.
+        weight: the bytes of records since the last snapshot, and of that snapshot.
+        reason: why it stopped where it did, if it did.
+    """
 
     machine: Machine
     started: Mapping[str, Any]
     weight: tuple[int, int]
+    reason: str = ""
 
 
 async def known(store: Store, run_id: str) -> RunInfo | None:
@@ -69,7 +77,14 @@ async def read(place: Place, info: RunInfo, on_failure: OnFailure, *, accept_cha
         machine=machine,
         started=started,
         weight=(sum(len(record.data) for record in records), len(snapshot.data)),
+        reason=_reason(run_id, records),
     )
+
+
+def _reason(run_id: str, records: Sequence[Record]) -> str:
+    if not records or records[-1].kind != "ended":
+        return ""
+    return str(journal.read(run_id, records[-1]).get("reason", ""))
 
 
 def _from_snapshot(place: Place, snapshot: Snapshot, on_failure: OnFailure) -> Machine | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
 from typing import Any
 
@@ -94,7 +95,7 @@ def test_terminal_shows_a_table_of_nodes(encoding: str, mark: str, monkeypatch: 
         board.tell(event(TaskStarted, "late"))
     text = terminal.text()
     assert "log     n: half way" in text
-    final = [line.rstrip() for line in text.replace("\x1b[2K", "").splitlines()][-4:]
+    final = [line.rstrip() for line in re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text).splitlines()][-3:]
     assert final[0] == f"{mark}  n     2 times, 0.50 s, 1 retry, 1 failed, 1 question"
     assert final[1].endswith("m   2 items, 1.50 s")
     assert final[2].endswith("late  running, 0 s")

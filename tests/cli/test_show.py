@@ -34,9 +34,9 @@ started DATE, last changed DATE, 9 records
 
   AT  item    read[0]       T s  0
   AT  failed  read[1]       T s  attempt 1: ValueError: unreadable
-  AT  done    read          T s  -> bind  pages + [0, {"index": 1, "kind": "ValueError", "me...
+  AT  done    read          T s  -> bind  pages = [0, {"index": 1, "kind": "ValueError"...
   AT  failed  bind          T s  attempt 1: OSError: no glue
-  AT  done    mend          T s  -> chapter  said = "no glue"
+  AT  done    mend@~(bind)  T s  -> chapter  said = "no glue"
   AT  opened  chapter                {"numbers": [0, 1]}
   AT  failed  chapter/turn  T s  attempt 1: RuntimeError: torn
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import signal
 import sqlite3
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -221,10 +223,8 @@ async def test_fa_047_a_node_that_swallows_its_cancellation_does_not_go_on() -> 
     @g.node
     async def stubborn(state: Trail) -> Update:
         started.set()
-        try:
+        with contextlib.suppress(asyncio.CancelledError):
             await asyncio.Event().wait()
-        except asyncio.CancelledError:
-            pass
         return {"seen": ["stubborn"]}
 
     g.node(lambda state: {"seen": ["after"]}, name="after")
@@ -308,7 +308,7 @@ async def test_fa_049_two_processes_that_start_one_run(tmp_path: Path) -> None:
     store = SQLiteStore(path)
     async with Child(_TWO_STARTS, path, "one") as one, Child(_TWO_STARTS, path, "two") as two:
         assert (await one.line(), await two.line()) == ("ready", "ready")
-        for turn in range(25):
+        for turn in range(10):
             one.tell(f"r{turn}")
             two.tell(f"r{turn}")
             outcomes = {"one": await one.line(), "two": await two.line()}
@@ -373,7 +373,7 @@ async def test_fa_043_two_processes_that_resume_pay_once(tmp_path: Path) -> None
         Child(_TWO_RESUMES, path, str(effects)) as two,
     ):
         assert (await one.line(), await two.line()) == ("ready", "ready")
-        for turn in range(25):
+        for turn in range(10):
             await graph.run(Order(), store=store, run_id=f"r{turn}")
             one.tell(f"r{turn}")
             two.tell(f"r{turn}")
@@ -447,7 +447,7 @@ say(",".join(run.state.order))
 )
 
 
-@pytest.mark.parametrize("order", ["abc", "cba", "bca"])
+@pytest.mark.parametrize("order", ["abc", "cba"])
 async def test_fa_050_a_result_belongs_to_what_it_is_not_to_when_it_came(tmp_path: Path, order: str) -> None:
     """FA-050: killed after two of three, gone on with in another process and another order: one call each."""
     path, missing = tmp_path / "runs.db", order[2]
@@ -592,7 +592,8 @@ async def test_fa_103_a_write_never_begins_with_a_read(tmp_path: Path) -> None:
         at_once.wait(10)
         return graph.run_sync(Message(text=str(number)), store=stores[number], run_id=f"r{number}").status
 
-    outcomes = await asyncio.gather(*(asyncio.to_thread(write, number) for number in range(20)))
+    with ThreadPoolExecutor(20) as pool:
+        outcomes = list(pool.map(write, range(20)))
     assert outcomes == ["completed"] * 20
     assert reader.execute("SELECT count(*) FROM runs").fetchone() == (1,)
     reader.close()
@@ -741,33 +742,50 @@ say(run.status, len(run.state.seen))
 """
 
 
-async def test_fa_107_killed_at_any_moment(tmp_path: Path) -> None:
-    """FA-107: for each kill point the file opens, what was recorded is not run again, at most the step in flight is."""
-    chance = random.Random(107)
-    repeated = 0
-    for turn in range(8):
-        path, effects = tmp_path / f"{turn}.db", tmp_path / f"{turn}.effects"
-        async with Child(_COUNTED, path, str(effects)) as child:
-            assert await child.line() == "ready"
-            wanted = chance.randrange(1, 29)
-            while len(lines_of(effects)) < wanted and child._process.returncode is None:
-                await asyncio.sleep(0.001)
-            await asyncio.sleep(chance.random() * 0.002)
-            if child._process.returncode is None:
-                child.signal(signal.SIGKILL)
-        store = SQLiteStore(path)
-        recorded = {key for record in await store.read("r") if record.kind == "done" for key in [record.data]}
-        before = lines_of(effects)
-        assert len(before) - len(recorded) in (0, 1)
-        async with Child(_COUNTED, path, str(effects)) as child:
-            assert [await child.line(), await child.line()] == ["ready", "completed 30"]
-        after = lines_of(effects)
-        doubled = [key for key in set(after) if after.count(key) > 1]
-        assert doubled == before[len(recorded) :][: len(doubled)]
-        assert list(dict.fromkeys(after)) == [f"r/n{number}" for number in range(30)]
-        repeated += len(doubled)
-        await store.close()
-    assert repeated <= 8
+def counted(effects: Path) -> Graph[Trail, object]:
+    """The graph of those children, here."""
+    g: Graph[Trail, object] = Graph("counted", Trail)
+    names = [f"n{number}" for number in range(30)]
+    for name in names:
+
+        def note(state: Trail, ctx: Context[object, Trail], name: str = name) -> Update:
+            with effects.open("a") as file:
+                file.write(f"{ctx.key}\n")
+            return {"seen": [name]}
+
+        g.node(note, name=name)
+    g.chain(START, *names, END)
+    return g
+
+
+@pytest.mark.parametrize("turn", range(4))
+async def test_fa_107_killed_at_any_moment(tmp_path: Path, turn: int) -> None:
+    """FA-107: the file opens, what was recorded is not run again, and at most the one step in flight is."""
+    chance = random.Random(107 + turn)
+    path, effects = tmp_path / "runs.db", tmp_path / "effects"
+    async with Child(_COUNTED, path, str(effects)) as child:
+        assert await child.line() == "ready"
+        await reached(effects, chance.randrange(1, 29))
+        await asyncio.sleep(chance.random() * 0.002)
+        with contextlib.suppress(ProcessLookupError):
+            child.signal(signal.SIGKILL)
+    store = SQLiteStore(path)
+    recorded = sum(record.kind == "done" for record in await store.read("r"))
+    before = lines_of(effects)
+    assert len(before) - recorded in (0, 1)
+    run = await counted(effects).run(Trail(), store=store, run_id="r")
+    assert run.state.seen == [f"n{number}" for number in range(30)]
+    assert lines_of(effects) == [*before, *(f"r/n{number}" for number in range(recorded, 30))]
+    await store.close()
+
+
+async def reached(path: Path, count: int) -> None:
+    """Wait until a file has so many lines; another process writes it, so there is nothing to be woken by."""
+    for _ in range(20_000):
+        if len(lines_of(path)) >= count:
+            return
+        await asyncio.sleep(0.001)
+    raise AssertionError(f"{path} has {len(lines_of(path))} lines")
 
 
 async def test_events_of_parallel_branches_tell_their_tasks() -> None:

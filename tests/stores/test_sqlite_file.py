@@ -411,7 +411,7 @@ async def test_processes_make_one_file_together(tmp_path: Path) -> None:
     """Processes that open a new file at the same moment all get a good store."""
     script = """
         async def main():
-            for number in range(8):
+            for number in range(4):
                 say("ready")
                 heard()
                 store = SQLiteStore(f"{path}/{number}.db")
@@ -421,14 +421,14 @@ async def test_processes_make_one_file_together(tmp_path: Path) -> None:
         say("done")
     """
     async with Child(script, tmp_path, "a") as a, Child(script, tmp_path, "b") as b, Child(script, tmp_path, "c") as c:
-        for _ in range(8):
+        for _ in range(4):
             for child in (a, b, c):
                 assert await child.line() == "ready"
             for child in (a, b, c):
                 child.tell()
         for child in (a, b, c):
             assert await child.line() == "done"
-    for number in range(8):
+    for number in range(4):
         store = SQLiteStore(tmp_path / f"{number}.db")
         assert sorted(run.run_id for run in await store.runs()) == ["a", "b", "c"]
         await store.close()

@@ -1,0 +1,161 @@
+"""Lays the analysis of a definition out as the flat tables of a `Topology`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+from pydantic_core import to_json
+
+from flowagent.core import ids
+from flowagent.core.analysis import Analysis, handlers
+from flowagent.core.facts import Way
+from flowagent.core.fields import Codec
+from flowagent.core.nodes import (
+    END,
+    START,
+    Edge,
+    Function,
+    FunctionNode,
+    GraphNode,
+    ItemNode,
+    MapNode,
+    Node,
+    RouterNode,
+    is_choice,
+)
+from flowagent.core.reducers import element_type
+from flowagent.core.schema import schema_of
+from flowagent.core.topology import Hold, Place, Topology
+
+
+def tabulated(
+    name: str,
+    nodes: Mapping[str, Node],
+    edges: Sequence[Edge],
+    analysis: Analysis,
+    ties: Sequence[Sequence[str]],
+    state: Any,
+    children: Mapping[str, Topology],
+) -> Topology:
+    """Lay the analysis out as tables.
+
+    Args:
+        name: the graph's name.
+        nodes: by name.
+        edges: in declared order.
+        analysis: of the same nodes and edges.
+        ties: groups of joins that wait for each other, each in its declared order.
+        state: the state model.
+        children: the tables of nested and mapped graphs by node name.
+    """
+    names = [START, END, *nodes]
+    index = {node_name: number for number, node_name in enumerate(names)}
+    noted = _noted(analysis, nodes)
+    slots = {node_name: slot for slot, node_name in enumerate(noted)}
+    tie_rank = {join: place for group in ties for place, join in enumerate(group)}
+    outgoing: dict[str, list[Edge]] = {}
+    for edge in edges:
+        outgoing.setdefault(edge.tail, []).append(edge)
+    holds: dict[str, list[Hold]] = {}
+    for join in analysis.joins:
+        for node_name in analysis.reach[join]:
+            holds.setdefault(node_name, []).append(Hold(join=index[join], slot=slots[analysis.dominator[join]]))
+    once_each = {n for n, node in nodes.items() if node.options.join == "each"} | handlers(nodes)
+
+    def place(node_name: str) -> Place:
+        node = nodes.get(node_name)
+        heads = tuple(dict.fromkeys(index[edge.head] for edge in outgoing.get(node_name, []) if edge.kind != "error"))
+        handler = node.options.on_error if node is not None else None
+        dominator = analysis.dominator.get(node_name, START)
+        chooses = node is not None and is_choice(node)
+        return Place(
+            index=index[node_name],
+            name=node_name,
+            code=ids.encoded(node_name),
+            json=to_json(node_name),
+            node=node,
+            heads=heads,
+            ways=() if chooses else tuple(Way(head) for head in heads),
+            is_router=isinstance(node, RouterNode),
+            has_items=isinstance(node, (MapNode, ItemNode)),
+            choices=_choices(node, index, nodes),
+            function=function_of(node),
+            runs_inline=_runs_inline(node),
+            rank={head: position for position, head in enumerate(heads)},
+            chooses=chooses,
+            handler=None if handler is None else index[handler],
+            is_join=node_name in analysis.reach,
+            each=node_name in once_each,
+            slot=slots.get(dominator, 0),
+            own_slot=slots.get(node_name),
+            comes_round=node_name in analysis.reach.get(node_name, ()),
+            holds=tuple(holds.get(node_name, ())),
+            tie=tie_rank.get(node_name),
+            child=children.get(node_name),
+            item_codec=Codec(node.item_type, ConfigDict()) if isinstance(node, ItemNode) else None,
+            result_codec=_result_codec(state, node) if isinstance(node, MapNode) else None,
+        )
+
+    return Topology(
+        name=name,
+        places=tuple(place(node_name) for node_name in names),
+        index=index,
+        slots=len(slots),
+        schema=schema_of(state),
+        edges=tuple(edges),
+        has_ties=bool(ties),
+    )
+
+
+def function_of(node: Node | None) -> Function | None:
+    """The user's function behind a node, if there is one."""
+    match node:
+        case FunctionNode(function=function) | RouterNode(function=function) | ItemNode(function=function):
+            return function
+        case MapNode(body=Function() as body):
+            return body
+        case _:
+            return None
+
+
+def _runs_inline(node: Node | None) -> bool:
+    function = function_of(node)
+    if node is None or function is None or function.is_async:
+        return False
+    return node.options.timeout is None and not node.options.once
+
+
+def _choices(node: Node | None, index: Mapping[str, int], nodes: Mapping[str, Node]) -> Mapping[object, tuple[Way]]:
+    if not isinstance(node, RouterNode):
+        return {}
+    labels = node.labels if node.labels is not None else {target: target for target in node.targets}
+    return {
+        label: (Way(index[target]),) for label, target in labels.items() if not isinstance(nodes.get(target), ItemNode)
+    }
+
+
+def _result_codec(state: type[BaseModel], node: MapNode) -> Codec:
+    """Results are stored one by one, by the type of the elements of the field that they go into."""
+    info = state.model_fields[node.into]
+    return Codec(element_type(info.annotation), ConfigDict())
+
+
+def _noted(analysis: Analysis, nodes: Mapping[str, Node]) -> list[str]:
+    """The nodes whose visits must be known further down: dominators of joins and of nodes that run once for each
+    arrival, and joins that come round (the number of the last time stands in the mark)."""
+    wanted = {analysis.dominator[join] for join in analysis.joins}
+    wanted |= {join for join in analysis.joins if join in analysis.reach[join]}
+    each = {name for name, node in nodes.items() if node.options.join == "each"} | handlers(nodes)
+    wanted |= {analysis.dominator[name] for name in each if name in analysis.dominator}
+    return [name for name in [START, *nodes] if name in wanted or name == START]
+
+
+def nested_graphs(nodes: Mapping[str, Node]) -> dict[str, Any]:
+    """The graphs inside a graph, by the name of the node that holds them."""
+    inner: dict[str, Any] = {name: node.child for name, node in nodes.items() if isinstance(node, GraphNode)}
+    for name, node in nodes.items():
+        if isinstance(node, MapNode) and hasattr(node.body, "nodes"):
+            inner[name] = node.body
+    return inner
