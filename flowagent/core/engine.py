@@ -352,7 +352,8 @@ class Engine:
             await self._recorder.flush(at_once=True)
         except (RunConflict, StoreError):
             pass  # the error that brought us here is the one to tell
-        await self._recorder.let_go()
+        finally:
+            await self._recorder.let_go()
 
     def _status_when_cancelled(self) -> Status | None:
         """None when the caller only went away: then the run is left as a killed process would leave it."""

@@ -133,7 +133,7 @@ class Machine:
         """A stuck container is tried again: what failed inside is run again, and nothing else."""
         self._unstick(task)
         task.attempt += 1
-        for inner in list(self._inside(task)):
+        for inner in self._in_order(task):
             if inner.status == "failed":
                 self.retry(inner)
         self._look_whether_stuck(task)  # failed merges are not run again
@@ -163,7 +163,7 @@ class Machine:
             self._start_again(task, item)
             return
         task.status = "inside"
-        for inner in list(self._inside(task)):
+        for inner in self._in_order(task):
             self.retry(inner)
         self._look_whether_stuck(task)  # failed merges are not run again
 
@@ -624,6 +624,10 @@ class Machine:
     def _inside(self, task: Task) -> Iterator[Task]:
         prefix = (f"{task.id}/", f"{task.id}[")
         return (other for other in self.tasks.values() if other.id.startswith(prefix))
+
+    def _in_order(self, task: Task) -> list[Task]:
+        """What is inside a task, by id: after a crash the tasks may lie in another order."""
+        return sorted(self._inside(task), key=lambda inner: ids.natural(inner.id))
 
     def _unstick(self, task: Task) -> None:
         if task in self.stuck:

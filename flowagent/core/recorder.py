@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic_core import to_json
 
@@ -12,7 +11,6 @@ from flowagent.core.machine import Machine
 from flowagent.core.policies import Durability
 from flowagent.core.position import export
 from flowagent.core.records import Record, RecordKind, Snapshot, Status
-from flowagent.errors import RunConflict, StoreError
 
 if TYPE_CHECKING:
     from flowagent.stores.base import Lease, Store
@@ -68,30 +66,20 @@ class Recorder:
         # The record that ends a call says why it stopped, so it stands after the last snapshot, where it is found.
         snapshot = None if status else self._snapshot_if_due()
         batch, self._pending = self._pending, []
-        append = self._store.append(self._lease, batch, status=status, snapshot=snapshot, durable=durable)
+        if not self._lease.blocking:
+            # Others may note and flush more meanwhile: they wait above, so that batches stay in order.
+            self._flushing = asyncio.get_running_loop().create_future()
         try:
-            if self._lease.blocking:
-                await append
-            else:
-                await self._in_order(append)
-        except (StoreError, RunConflict):
-            self._pending = batch + self._pending
-            raise
-
-    async def _in_order(self, append: Coroutine[Any, Any, None]) -> None:
-        """Commit while others may note more records; they wait until this is stored, even if we are cancelled."""
-        loop = asyncio.get_running_loop()
-        self._flushing = loop.create_future()
-        task = loop.create_task(append)
-        try:
-            await asyncio.shield(task)
-        except asyncio.CancelledError:
-            await asyncio.wait([task])
-            task.result()
+            await self._store.append(self._lease, batch, status=status, snapshot=snapshot, durable=durable)
+        except BaseException:
+            # Even a cancelled append is decided when it raises, and the lease says how.
+            if batch and self._lease.next_seq <= batch[0].seq:
+                self._pending = batch + self._pending
             raise
         finally:
-            self._flushing.set_result(None)
-            self._flushing = None
+            if self._flushing is not None:
+                self._flushing.set_result(None)
+                self._flushing = None
 
     def _snapshot_if_due(self) -> Snapshot | None:
         if self._since_snapshot < max(_LIGHTEST_SNAPSHOT, self._snapshot_bytes):

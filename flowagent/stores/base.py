@@ -113,6 +113,8 @@ class Store(Protocol):
     ) -> None:
         """Append records numbered from `lease.next_seq`, all or none; returns when they are stored.
 
+        Whenever it returns or raises, even cancelled, it is decided: `lease.next_seq` says whether they are stored.
+
         Args:
             lease: moved on by the number of records.
             records: the lines to append; may be empty when only the status or a snapshot is stored.

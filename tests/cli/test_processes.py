@@ -98,20 +98,19 @@ def test_json_is_alone_on_stdout(folder: Path) -> None:
     assert b"printed by its child" in ended.stderr
 
 
-@pytest.mark.parametrize("encoding", ["cp1252", "ascii"])
-def test_encoding_of_the_terminal_changes_no_outcome(folder: Path, encoding: str) -> None:
+def test_encoding_of_the_terminal_changes_no_outcome(folder: Path) -> None:
     """FA-094: exit codes are the same, text has replacements where need be, JSON is UTF-8."""
     given = '{"text": "invoice \U0001f916 \u5317\u4eac"}'
-    waiting = typed(folder, "run", "triage_flow:g", given, "--run-id", "r", PYTHONIOENCODING=encoding)
+    waiting = typed(folder, "run", "triage_flow:g", given, "--run-id", "r", PYTHONIOENCODING="cp1252")
     assert waiting.returncode == 3
     assert b"Refund invoice ? ???" in waiting.stdout
-    failed = typed(folder, "resume", "r", "--answer", "approve=\U0001f916", PYTHONIOENCODING=encoding)
+    failed = typed(folder, "resume", "r", "--answer", "approve=\U0001f916", PYTHONIOENCODING="cp1252")
     assert failed.returncode == 2
     assert b"\\U0001f916" in failed.stderr
-    done = typed(folder, "resume", "r", "--answer", "approve=deny", "--json", PYTHONIOENCODING=encoding)
+    done = typed(folder, "resume", "r", "--answer", "approve=deny", "--json", PYTHONIOENCODING="cp1252")
     assert (done.returncode, from_json(done.stdout)["state"]["text"]) == (0, "invoice \U0001f916 \u5317\u4eac")
     for words in (["runs"], ["show", "r"], ["check", "triage_flow:g"], ["draw", "triage_flow:g"]):
-        assert typed(folder, *words, PYTHONIOENCODING=encoding).returncode == 0
+        assert typed(folder, *words, PYTHONIOENCODING="cp1252").returncode == 0
 
 
 @pytest.mark.parametrize("more", [[], ["--json"]])
@@ -127,7 +126,7 @@ def test_reader_that_goes_away_is_not_missed(folder: Path, more: list[str]) -> N
         assert ended.returncode == 3
         assert b"Error" not in ended.stderr
         both = subprocess.run(
-            [*COMMAND, "resume", "r"], cwd=folder, env=environment(), stdout=writable, stderr=writable
+            [*COMMAND, "resume", "r"], cwd=folder, env=environment(), stdout=writable, stderr=writable, check=False
         )
         assert both.returncode == 3
     finally:
@@ -192,8 +191,8 @@ def read_all(descriptor: int) -> str:
     return data.decode()
 
 
-def test_command_is_installed() -> None:
-    """`flowagent` is a script of the package, and loading it loads neither engine nor store."""
+def test_command_loads_what_it_needs_when_it_needs_it() -> None:
+    """Finding the command loads neither typer nor rich, nor a store, so that Ctrl-C finds it listening early."""
     probe = "import sys, flowagent.cli; print({'typer', 'rich', 'apsw', 'networkx'} & set(sys.modules) or 'light')"
     ended = subprocess.run([sys.executable, "-c", probe], env=environment(), capture_output=True, text=True, check=True)
     assert ended.stdout == "light\n"

@@ -531,6 +531,9 @@ class Reference:
     def inside(self, work: Work) -> Iterator[Work]:
         return (one for one in self.tasks.values() if work in self.upwards(one)[1:])
 
+    def in_order(self, work: Work) -> list[Work]:
+        return sorted(self.inside(work), key=lambda one: ids.natural(one.id))
+
     def upwards(self, work: Work | None) -> list[Work]:
         found: list[Work] = []
         while work is not None:
@@ -644,7 +647,7 @@ class Reference:
         work = self.tasks[task]
         assert work.status == "failed" and work.merge_failed is None
         self.go_on(work)
-        for one in list(self.inside(work)):
+        for one in self.in_order(work):
             if one.status == "failed" and one.merge_failed is None:
                 self.go_on(one)
 
@@ -665,7 +668,7 @@ class Reference:
             work.status = "ready"
 
     def go_on_inside(self, task: str) -> None:
-        for one in list(self.inside(self.tasks[task])):
+        for one in self.in_order(self.tasks[task]):
             if one.status == "failed" and one.merge_failed is None:
                 self.go_on(one)
 

@@ -59,7 +59,7 @@ def with_gap(seen: Seen) -> Seen:
 
 
 def with_repeat(seen: Seen) -> Seen:
-    number, kind, text = seen.records[2]
+    number, kind, text = seen.records[1]
     return seen.model_copy(update={"records": [*seen.records, (number + 99, kind, text)]})
 
 

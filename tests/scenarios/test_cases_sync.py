@@ -8,7 +8,7 @@ import gc
 import threading
 import traceback
 import warnings
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import pytest
 
@@ -87,7 +87,7 @@ class Client:
         await asyncio.sleep(0)
         return "answer"
 
-    async def __aenter__(self) -> Client:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
