@@ -23,6 +23,8 @@ from flowagent.stores import sqlite_schema
 
 _HEADER: Final = b"SQLite format 3\0"
 
+_JOURNAL: Final = bytes.fromhex("d9d505f920a163d7")
+
 _NETWORK: Final = {
     "9p",
     "afs",
@@ -278,13 +280,34 @@ def _is_empty(place: Place) -> bool:
     """Whether a database has nothing in it; one with something in it that is not ours is refused."""
     if _has_nothing(place):
         return True
-    # Read-only in earnest, so that nothing is mended in a file that is not ours.
-    connection = apsw.Connection(str(place.path), flags=apsw.SQLITE_OPEN_READONLY, vfs=place.vfs)
+    try:
+        # Read-only in earnest, so that nothing is mended in a file that is not ours.
+        return _looked_into(place, apsw.SQLITE_OPEN_READONLY)
+    except apsw.ReadOnlyError:
+        if not _was_being_made(place):
+            raise
+        # Whoever made it was killed meanwhile. What it had begun is taken back, and then there is no table in it.
+        return _looked_into(place, apsw.SQLITE_OPEN_READWRITE)
+
+
+def _looked_into(place: Place, flags: int) -> bool:
+    connection = apsw.Connection(str(place.path), flags=flags, vfs=place.vfs)
     try:
         connection.set_busy_timeout(int(place.busy_timeout * 1000))
         return _inspect(connection, place)
     finally:
         close(connection)
+
+
+def _was_being_made(place: Place) -> bool:
+    """Whether a transaction was cut off before which the file had no table: at most the one page that lists them."""
+    try:
+        with Path(f"{place.path}-journal").open("rb") as journal:
+            header = journal.read(20)
+    except OSError:
+        return False
+    # Magic number, number of records, a nonce, and how many pages the file had: https://sqlite.org/fileformat2.html
+    return header.startswith(_JOURNAL) and int.from_bytes(header[16:20], "big") <= 1
 
 
 def _inspect(connection: apsw.Connection, place: Place) -> bool:
