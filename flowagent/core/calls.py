@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, cast
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from flowagent.core import views
 from flowagent.core.commits import Sent
 from flowagent.core.facts import Way
-from flowagent.core.fields import problems_of, short
+from flowagent.core.fields import short, told
 from flowagent.core.nodes import FunctionNode, GateNode, Goto, GraphNode, ItemError, MapNode, RouterNode, Send
 from flowagent.core.reducers import Replace
 from flowagent.core.schema import Schema
@@ -139,12 +139,10 @@ def _sent(task: Task, head: int, send: Send) -> Sent:
     assert codec is not None, "only item nodes are sent to; this is a bug in flowagent"
     try:
         return Sent(*codec.through(codec.validate(send.item)))
-    except ValidationError as error:
-        raise UnstorableError(
-            f"an item for `{send.target}` does not fit its first parameter: {problems_of(error)}"
-        ) from error
     except UnstorableError as error:
         raise UnstorableError(f"an item for `{send.target}` {error}") from error
+    except Exception as error:
+        raise UnstorableError(f"an item for `{send.target}` does not fit its first parameter: {told(error)}") from error
 
 
 def item_result(task: Task, returned: object) -> tuple[Any, bytes]:
@@ -157,12 +155,12 @@ def item_result(task: Task, returned: object) -> tuple[Any, bytes]:
     assert isinstance(node, MapNode) and codec is not None, "only maps have results; this is a bug in flowagent"
     try:
         return codec.through(codec.validate(views.plain(returned)))
-    except ValidationError as error:
-        raise StateError(
-            f"returned {short(returned)}, which does not fit the elements of `{node.into}`: {problems_of(error)}"
-        ) from error
     except UnstorableError as error:
         raise UnstorableError(f"its result for `{node.into}` {error}") from error
+    except Exception as error:
+        raise StateError(
+            f"returned {short(returned)}, which does not fit the elements of `{node.into}`: {told(error)}"
+        ) from error
 
 
 # -- containers ----------------------------------------------------------------------------------------------------

@@ -40,6 +40,8 @@ class Definition:
     def __init__(self, name: str) -> None:
         if not isinstance(name, str) or not name.strip():  # pyright: ignore[reportUnnecessaryIsInstance]  # users pass anything
             raise GraphError(str(name), ["a graph needs a name that is not empty"])
+        if not is_text(name):
+            raise GraphError(repr(name), ["a graph's name may hold no lone surrogate, which no store can write"])
         self.name = name
         self.nodes: dict[str, Node] = {}
         self.frozen = False
@@ -56,12 +58,17 @@ class Definition:
         """Take up a node that was made of a function or a graph."""
         self.refuse_if_frozen(f"node `{node.name}`")
         name = node.name
+        if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # users pass anything
+            self.fault(f"{name!r} cannot be the name of a node: it is no text")
+            return
         if name in (START, END):
             self.fault(f"`{name}` is reserved and cannot be the name of a node")
         elif name in self.nodes:
             self.fault(f"there are two nodes named `{name}`; give one of them another name=")
         elif not name.strip():
             self.fault("a node needs a name that is not empty")
+        elif not is_text(name):
+            self.fault(f"{name!r} cannot be the name of a node: it has a lone surrogate, which no store can write")
         else:
             self.nodes[name] = node
         self._made_of.setdefault(id(made_of), []).append(name)
@@ -202,6 +209,11 @@ class Definition:
                 yield Edge(name, target, "choice", label if label != target else "")
             if node.options.on_error is not None:
                 yield Edge(name, node.options.on_error, "error")
+
+
+def is_text(name: str) -> bool:
+    """Whether a text can be written as UTF-8."""
+    return name.encode(errors="replace").decode() == name
 
 
 def default_name(made_of: object) -> str:

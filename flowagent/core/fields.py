@@ -79,8 +79,8 @@ class Codec:
             back = self.decode(data)
         except (PydanticSerializationError, UnicodeEncodeError) as error:
             raise UnstorableError(f"cannot be written as JSON: {error}") from error
-        except ValidationError as error:
-            raise UnstorableError(f"cannot be read back from its JSON: {problems_of(error)}") from error
+        except Exception as error:
+            raise UnstorableError(f"cannot be read back from its JSON: {told(error)}") from error
         if same(value, back):
             return back, data
         if same(value, back, widen=True):
@@ -125,9 +125,17 @@ def problems_of(error: ValidationError) -> str:
     return "; ".join(parts)
 
 
+def text_of(error: BaseException) -> str:
+    """An exception's text, as a store can write it. Making it is the user's code, too, and may raise."""
+    try:
+        return str(error).encode(errors="backslashreplace").decode()
+    except Exception as again:  # noqa: BLE001  # whatever that is, the failure itself must be told
+        return f"(its text cannot be made: {type(again).__name__})"
+
+
 def told(error: Exception) -> str:
     """What a validator, reducer or other code of the user's raised, on one line."""
-    return problems_of(error) if isinstance(error, ValidationError) else f"{type(error).__name__}: {error}"
+    return problems_of(error) if isinstance(error, ValidationError) else f"{type(error).__name__}: {text_of(error)}"
 
 
 def aliases_of(info: FieldInfo) -> Iterator[str]:

@@ -148,6 +148,18 @@ def read(run_id: str, record: Record) -> dict[str, Any]:
     return cast("dict[str, Any]", data)
 
 
+def started(run_id: str, record: Record) -> dict[str, Any]:
+    """What a run's first record says.
+
+    Raises:
+        StoreError: it is no first record.
+    """
+    data = read(run_id, record)
+    if lacking := [name for name in ("graph", "fingerprint", "shape", "input") if name not in data]:
+        raise StoreError(f"record {record.seq} of run `{run_id}` is damaged: it lacks {', '.join(lacking)}")
+    return data
+
+
 def parsed(data: bytes) -> Any:
     """JSON as plain data.
 

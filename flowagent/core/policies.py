@@ -51,7 +51,7 @@ class Retry:
     def __post_init__(self) -> None:
         if self.attempts < 1:
             raise ValueError(f"Retry(attempts={self.attempts}): at least 1 attempt is made")
-        if self.backoff < 0 or self.longest < 0:
+        if not (self.backoff >= 0 and self.longest >= 0):  # written so that NaN is refused too
             raise ValueError("Retry: `backoff` and `longest` are seconds, 0 or more")
         if not 0 <= self.jitter <= 1:
             raise ValueError(f"Retry(jitter={self.jitter}): a share from 0 to 1")
@@ -85,5 +85,5 @@ class Limits:
     def __post_init__(self) -> None:
         if self.steps is not None and self.steps < 1:
             raise ValueError(f"Limits(steps={self.steps}): at least 1, or None for no limit")
-        if self.seconds is not None and self.seconds <= 0:
+        if self.seconds is not None and not self.seconds > 0:
             raise ValueError(f"Limits(seconds={self.seconds}): more than 0, or None for no limit")

@@ -322,6 +322,7 @@ def loaded_write(schema: Schema, name: str, kind: Any, datas: Sequence[str]) -> 
     Raises:
         StateError: the field is no field of the model any more, or the data does not fit it.
     """
+    assert kind in ("set", "delta", "replace"), f"unknown kind of write {kind!r}"
     field = schema.field(name)
     codec = field.delta if kind == "delta" else field.value
     try:

@@ -101,17 +101,17 @@ def _fitting(machine: Machine, question: Question, answer: Any) -> bytes:
         codec = Codec(node.schema, ConfigDict())
         try:
             return codec.through(codec.validate(answer))[1]
-        except ValidationError as error:
-            raise AnswerError(f"the answer to `{question.id}` does not fit: {problems_of(error)}") from error
         except UnstorableError as error:
             raise AnswerError(f"the answer to `{question.id}` {error}") from error
+        except Exception as error:
+            raise AnswerError(f"the answer to `{question.id}` does not fit: {told(error)}") from error
     return _by_json_schema(question, answer)
 
 
 def _fitting_once(question: Question, answer: Any) -> bytes:
     if answer not in ("retry", "abort") and not (isinstance(answer, dict) and set(answer) == {"result"}):
         raise AnswerError(f"the answer to `{question.id}` does not fit: {ONCE_ANSWERS}")
-    return Codec(Any, ConfigDict()).encode(answer)
+    return _as_plain(question, answer)
 
 
 def _by_json_schema(question: Question, answer: Any) -> bytes:
@@ -119,12 +119,15 @@ def _by_json_schema(question: Question, answer: Any) -> bytes:
     from jsonschema import Draft202012Validator  # noqa: PLC0415  # only answers to nodes need it (P14)
     from jsonschema.exceptions import best_match  # noqa: PLC0415  # likewise
 
-    codec = Codec(Any, ConfigDict())
-    try:
-        data = codec.through(answer)[1]
-    except UnstorableError as error:
-        raise AnswerError(f"the answer to `{question.id}` {error}") from error
+    data = _as_plain(question, answer)
     found = best_match(Draft202012Validator(question.schema).iter_errors(json.loads(data)))
     if found is not None:
         raise AnswerError(f"the answer to `{question.id}` does not fit: {found.message}")
     return data
+
+
+def _as_plain(question: Question, answer: Any) -> bytes:
+    try:
+        return Codec(Any, ConfigDict()).through(answer)[1]
+    except UnstorableError as error:
+        raise AnswerError(f"the answer to `{question.id}` {error}") from error

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flowagent.core import journal
+from flowagent.core.fields import short
 from flowagent.core.machine import Machine
 from flowagent.core.questions import accepted
 from flowagent.core.records import Record, RecordKind
@@ -30,6 +31,12 @@ class Addition:
     answers: Mapping[str, Any] = field(default_factory=dict[str, Any])
     retry: Mapping[str, str] = field(default_factory=dict[str, str])
     resolve: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    def __post_init__(self) -> None:
+        for name, holds in (("answers", "question id: answer"), ("retry", "task: 'fresh'"), ("resolve", "field: value")):
+            if not isinstance(getattr(self, name), Mapping):
+                kind = AnswerError if name == "answers" else FlowAgentError
+                raise kind(f"{name}= takes {{{holds}}}, not {short(getattr(self, name))}")
 
     def __bool__(self) -> bool:
         return bool(self.answers or self.retry or self.resolve)

@@ -125,7 +125,7 @@ class Run(Generic[StateT]):
 
 def begun(topology: Topology, run_id: str, records: Sequence[Record]) -> Machine:
     """The machine as it was after the first record, which holds the input."""
-    data = journal.read(run_id, records[0])
+    data = journal.started(run_id, records[0])
     machine = Machine(topology, topology.schema.load(journal.as_json(data["input"])))
     machine.begin()
     return machine

@@ -8,7 +8,7 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import pydantic
 from pydantic import BaseModel
@@ -22,7 +22,7 @@ from flowagent.core.records import Record, RunInfo, Status
 from flowagent.core.resumption import Addition, added, refuse_misfits
 from flowagent.core.run import Run
 from flowagent.core.shape import fingerprint, shape_of
-from flowagent.core.stored import Place, as_run, known, read, refuse_other_input
+from flowagent.core.stored import Place, as_run, hold_to_text, known, read, refuse_other_input
 from flowagent.core.teller import Listener
 from flowagent.core.topology import Topology
 from flowagent.core.version import VERSION
@@ -52,6 +52,13 @@ class Options:
     listener: Listener | None = None
     raise_failed: bool = True
 
+    def __post_init__(self) -> None:
+        for name, known in (("on_failure", get_args(OnFailure)), ("durability", get_args(Durability))):
+            if getattr(self, name) not in known:
+                raise FlowAgentError(f"{name}={getattr(self, name)!r}: it may be {', '.join(map(repr, known))}")
+        if not isinstance(self.limits, Limits):  # pyright: ignore[reportUnnecessaryIsInstance]  # users pass anything
+            raise FlowAgentError(f"limits= takes Limits(...), not {self.limits!r}")
+
 
 async def start(
     place: Place, given: BaseModel | Mapping[str, Any] | None, run_id: str | None, options: Options
@@ -65,6 +72,8 @@ async def start(
         RunFailed: it ended as failed.
     """
     _refuse_lost_questions(place)
+    if run_id is not None:
+        hold_to_text(run_id)
     if run_id is not None and (found := await known(place.store, run_id)) is not None:
         return await _start_again(place, found, given, options)
     run_id = run_id if run_id is not None else uuid.uuid4().hex
@@ -125,6 +134,7 @@ async def resume(
         RunFailed: it ended as failed.
     """
     addition = addition or Addition()
+    hold_to_text(run_id)
     info = await place.store.info(run_id)
     if addition or info.status in ("completed", "running"):
         before = await read(place, info, options.on_failure, accept_changes=accept_changes)
@@ -158,6 +168,7 @@ async def load(place: Place, run_id: str) -> Run[Any]:
         RunNotFound: there is no such run.
         StateError: its state does not fit today's model.
     """
+    hold_to_text(run_id)
     info = await place.store.info(run_id)
     position = await read(place, info, "finish", accept_changes=True)
     return as_run(place, run_id, position.machine, info.status, replayed=True, reason=position.reason)
@@ -170,6 +181,7 @@ async def cancel(place: Place, run_id: str, *, timeout: float = 30.0) -> Run[Any
         RunNotFound: there is no such run.
         RunConflict: its owner did not stop in time.
     """
+    hold_to_text(run_id)
     info = await place.store.info(run_id)
     if info.status in ("completed", "cancelled"):
         return await load(place, run_id)

@@ -12,7 +12,7 @@ from flowagent.core import calls, journal
 from flowagent.core.attempts import Outcome
 from flowagent.core.events import Asked, TaskDone, TaskStarted
 from flowagent.core.facts import Failure, Question, Way
-from flowagent.core.fields import Codec
+from flowagent.core.fields import Codec, text_of
 from flowagent.core.machine import Machine, mapped_items
 from flowagent.core.nodes import GateNode, MapNode
 from flowagent.core.questions import gate_question, once_question, once_update
@@ -244,7 +244,7 @@ def _failure(task: Task, error: BaseException) -> Failure:
         task=task.id,
         attempt=task.attempt,
         kind=type(error).__name__,
-        message=f"{error}{_while_handling(task)}",
+        message=f"{text_of(error)}{_while_handling(task)}",
         cause=error,
     )
 

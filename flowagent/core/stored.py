@@ -18,7 +18,7 @@ from flowagent.core.records import Record, RunInfo, Snapshot, Status
 from flowagent.core.run import Run, begun
 from flowagent.core.shape import differences, fingerprint, shape_of
 from flowagent.core.topology import Topology
-from flowagent.errors import GraphChanged, NodeError, RunExists, RunNotFound, StateError
+from flowagent.errors import FlowAgentError, GraphChanged, NodeError, RunExists, RunNotFound, StateError
 
 if TYPE_CHECKING:
     from flowagent.stores.base import Store
@@ -59,11 +59,25 @@ async def known(store: Store, run_id: str) -> RunInfo | None:
         return None
 
 
+def hold_to_text(run_id: object) -> None:
+    """Refuse what no run can be called.
+
+    Raises:
+        FlowAgentError: it is empty, no text, or text that no store can write.
+    """
+    try:
+        is_text = isinstance(run_id, str) and run_id.encode() != b""
+    except UnicodeEncodeError:  # a lone surrogate
+        is_text = False
+    if not is_text:
+        raise FlowAgentError(f"{run_id!r} is no run id: give some text that is not empty, or leave it out")
+
+
 async def read(place: Place, info: RunInfo, on_failure: OnFailure, *, accept_changes: bool) -> Position:
     """Rebuild the machine: from the newest snapshot that can be read, and the records after it."""
     run_id = info.run_id
     first = (await place.store.read(run_id, upto=0))[0]
-    started = journal.read(run_id, first)
+    started = journal.started(run_id, first)
     _refuse_other_graph(place, run_id, started, accept_changes=accept_changes)
     snapshot = await place.store.snapshot(run_id)
     machine = None if snapshot is None else _from_snapshot(place, snapshot, on_failure)

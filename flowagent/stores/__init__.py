@@ -24,7 +24,7 @@ def open_store(value: Store | str | os.PathLike[str]) -> Store:
         'SQLite store `runs.db`'
     """
     if not isinstance(value, (str, os.PathLike)):
-        if not hasattr(value, "request_cancel"):
+        if isinstance(value, type) or not hasattr(value, "request_cancel"):
             raise TypeError(f"store= takes a path or a store, such as MemoryStore(), not {value!r}")
         return value
     from flowagent.stores.sqlite import store_at  # noqa: PLC0415 - apsw is loaded when it is first needed

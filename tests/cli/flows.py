@@ -223,3 +223,51 @@ g.node(inner, name="chapter", input={"numbers": "numbers"}, output={})
 g.chain(START, read, bind, "chapter", END)
 g.chain(mend, "chapter")
 """
+
+ASKING = """
+from flowagent import END, START, Context, Graph, State, Update
+
+
+class Order(State):
+    size: int = 0
+    paid: bool = False
+
+
+g = Graph("order", Order)
+
+
+@g.node
+async def measure(order: Order, ctx: Context[None, Order]) -> Update:
+    return {"size": await ctx.ask("size", "How many?", schema=int)}
+
+
+@g.node(once=True)
+def pay(order: Order) -> Update:
+    raise ConnectionError("no reply")
+
+
+g.chain(START, measure, END)
+g.chain(START, pay, END)
+"""
+
+ODD = """
+import apsw
+
+from flowagent import END, START, Graph, State, Update
+
+
+class Count(State):
+    number: int = 1
+
+
+g = Graph("odd", Count)
+
+
+@g.node
+def rob(state: Count) -> Update:
+    apsw.Connection(".flowagent/runs.db").execute("UPDATE runs SET epoch = epoch + 1")
+    return {"number": 2}
+
+
+g.chain(START, rob, END)
+"""

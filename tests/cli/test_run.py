@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from flowagent import Graph
+from flowagent.cli import define
 from flowagent.cli.targets import load_graph
 from tests.cli import flows
 from tests.cli.conftest import CommandLine
@@ -469,3 +470,54 @@ def test_run_that_was_cancelled_is_resumed_on_purpose(cli: CommandLine) -> None:
     refused = cli(*words)
     assert (refused.code, refused.err) == (2, "error: run `r` was cancelled; resume('r') goes on with it\n")
     assert cli("resume", "r").code == 3
+
+
+# -- rarer ends --------------------------------------------------------------------------------------------------------
+
+
+def test_each_question_shows_what_may_be_answered(cli: CommandLine, folder: Path) -> None:
+    """A type where there are no few choices; retry or abort for a call that must not be made twice."""
+    (folder / "asking.py").write_text(flows.ASKING)
+    ended = cli("run", "asking:g", "--run-id", "r")
+    assert ended.code == 3
+    said = ended.out.partition("\n2 open questions:\n")[2].splitlines()
+    assert said[0] == "  measure?size: How many?"
+    assert said[1] == "    flowagent resume r --answer 'measure?size=ANSWER'  (ANSWER: integer)"
+    assert said[2].startswith("  pay?once: `pay` must not be called twice")
+    assert said[3:] == [
+        "    flowagent resume r --answer 'pay?once=retry'",
+        "    flowagent resume r --answer 'pay?once=abort'",
+        "  (one command may give several answers: repeat --answer)",
+    ]
+    answers = ("--answer", "measure?size=12", "--answer", 'pay?once={"result": {"paid": true}}')
+    resumed = cli("resume", "r", *answers, "--json")
+    assert (resumed.code, resumed.document["state"]) == (0, {"size": 12, "paid": True})
+
+
+def test_run_that_is_torn_off_says_how_to_go_on(cli: CommandLine, folder: Path) -> None:
+    """Another owner took it over: exit code 1, for it had begun; what was stored is intact."""
+    (folder / "odd.py").write_text(flows.ODD)
+    ended = cli("run", "odd:g", "--run-id", "r")
+    assert (ended.code, ended.out) == (1, "")
+    assert "error: this call no longer holds run `r`" in ended.err
+    assert ended.err.endswith("\nwhat was stored is intact; go on with:\n  flowagent resume r\n")
+
+
+def test_unexpected_error_is_one_message_too(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever it is; with its place, how to see more, and exit code 1."""
+
+    def odd(*_: object) -> int:
+        return 1 // 0
+
+    monkeypatch.setattr(define, "check", odd)
+    ended = cli("check", "small_flow:g")
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err.startswith("error: ZeroDivisionError: integer division or modulo by zero\n  at ")
+    assert ended.err.endswith(": `return 1 // 0`\n(--traceback shows all of it)\n")
+
+
+def test_ctrl_c_before_anything_was_run_is_told(cli: CommandLine, folder: Path) -> None:
+    """Exit code 130 and no traceback, in every command."""
+    (folder / "stopped.py").write_text("raise KeyboardInterrupt\n")
+    ended = cli("check", "stopped:g")
+    assert (ended.code, ended.out, ended.err) == (130, "", "interrupted\n")

@@ -7,6 +7,7 @@ same return values" are given under every schedule. Loops end because, after som
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import random
 import zlib
@@ -371,6 +372,64 @@ class Behaviour:
         return values.get(name, f"settled {task}")
 
 
+# -- graphs and behaviour written by hand ------------------------------------------------------------------------
+
+
+def drawn(text: str, **details: Mapping[str, Any]) -> Graph[Any, Any]:
+    """A graph from lines: `a > b, c` are fixed edges, `a ? b, c` a router, `a ! b, c` a node that jumps.
+
+    Args:
+        text: lines, or parts parted by `;`.
+        details: what is to be said of nodes by name, such as `read={"kind": "item"}`.
+    """
+    kinds: dict[str, Kind] = {">": "node", "?": "router", "!": "goto"}
+    plan = Plan("g")
+    for line in text.replace("\n", ";").split(";"):
+        if "before" in line:
+            one, two = line.split("before")
+            plan.orders.append((one.strip(), two.strip()))
+        elif line.strip():
+            mark = next(mark for mark in kinds if mark in line)
+            name, heads = line.split(mark)
+            listed = [head.strip() for head in heads.split(",")]
+            if name.strip() == START:
+                plan.first = listed
+            else:
+                node = Planned(name.strip(), kinds[mark], listed)
+                plan.nodes.append(dataclasses.replace(node, **details.pop(node.name, {})))
+    assert not details, f"no such nodes: {details}"
+    return built(plan)
+
+
+@dataclass(frozen=True)
+class Script(Behaviour):
+    """Tasks that do what is written down for them, and else log their id, take the first way and do not fail.
+
+    Args:
+        routes: where tasks go, by id.
+        writes: what they write.
+        fails: how many of their attempts fail.
+        sends: the items that they send.
+    """
+
+    routes: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    writes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    fails: Mapping[str, int] = field(default_factory=dict)
+    sends: Mapping[str, list[int]] = field(default_factory=dict)
+
+    def update(self, task: str) -> dict[str, Any]:
+        return {"log": [task], **self.writes.get(task, {})}
+
+    def heads(self, task: str, heads: Sequence[str], forward: Sequence[str], steps: int, *, many: bool) -> list[str]:
+        return list(self.routes.get(task, heads[:1]))
+
+    def failures(self, task: str, *, caught: bool) -> int:
+        return self.fails.get(task, 0)
+
+    def sent(self, task: str, head: str) -> list[int]:
+        return self.sends.get(task, [10, 20])
+
+
 # -- the shell -----------------------------------------------------------------------------------------------------
 
 
@@ -433,6 +492,20 @@ class Shell:
             self.act(self.choose(rng, in_flight))
         self.seen.final = plain(self.machine.final)
         return self.seen
+
+    def play(self, *slow: str) -> Seen:
+        """Start all that may start; what is slow ends only when nothing else is left to do."""
+        self.hold(*slow)
+        while self.machine.final is None:
+            self.act(next(iter(self.actions(99))))
+            self.hold(*slow)
+        self.seen.final = plain(self.machine.final)
+        return self.seen
+
+    def hold(self, *slow: str) -> None:
+        """Go on as far as that is possible without ending, answering or trying again what is slow."""
+        while quick := [action for action in self.actions(99) if action[0] == "start" or action[1] not in slow]:
+            self.act(quick[0])
 
     def choose(self, rng: random.Random, in_flight: int) -> Action:
         actions = list(self.actions(in_flight))

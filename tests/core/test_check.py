@@ -128,6 +128,19 @@ def test_names_of_nodes() -> None:
     ]
 
 
+def test_names_that_no_store_can_write() -> None:
+    """A lone surrogate, or what is no text, cannot be a name."""
+    g = graph("START a END")
+    g.node(nothing, name="\ud800")
+    g.node(nothing, name=5)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]
+    assert faults(g) == [
+        "'\\ud800' cannot be the name of a node: it has a lone surrogate, which no store can write",
+        "5 cannot be the name of a node: it is no text",
+    ]
+    with pytest.raises(GraphError, match="may hold no lone surrogate"):
+        Graph("\ud800", S)
+
+
 def test_a_function_that_is_no_node() -> None:
     """An edge to a function that was never registered names it."""
     g = graph("START a END")

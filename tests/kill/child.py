@@ -127,8 +127,12 @@ class Nursery:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
-        self._process.wait(PATIENCE)
-        self._process.stdout.close()
+        try:
+            self._process.wait(PATIENCE)
+        finally:
+            self._process.kill()
+            self._process.wait()
+            self._process.stdout.close()
 
     def advance(self, job: Advance) -> Reply:
         """Have a child advance a run."""

@@ -249,7 +249,15 @@ async def test_bad_updates_change_nothing(caller: Caller, store: Store, returned
 
 @pytest.mark.parametrize(
     "raised",
-    [Exception(), KeyError("k"), RuntimeError(Unprintable()), SystemExit(3), GeneratorExit(), asyncio.CancelledError()],
+    [
+        Exception(),
+        KeyError("k"),
+        ValueError("\ud800"),
+        RuntimeError(Unprintable()),
+        SystemExit(3),
+        GeneratorExit(),
+        asyncio.CancelledError(),
+    ],
 )
 async def test_whatever_a_node_raises_is_its_failure(caller: Caller, store: Store, raised: BaseException) -> None:
     """An exception of any class is recorded as the failure of that node, and the run can go on."""
