@@ -68,6 +68,7 @@ def _on_own_loop(work: Coroutine[Any, Any, T]) -> T:
         loop = runner.get_loop()
         task = loop.create_task(work, context=context)
         with _ctrl_c(lambda: (stop.set(), loop.call_soon_threadsafe(task.cancel))):
+            wake_on_ctrl_c(loop)
             try:
                 # Not Runner.run: its handler for Ctrl-C cannot be told from somebody's cancel().
                 return loop.run_until_complete(task)
@@ -75,6 +76,21 @@ def _on_own_loop(work: Coroutine[Any, Any, T]) -> T:
                 if stop.is_set():
                     raise KeyboardInterrupt from None
                 raise
+
+
+def wake_on_ctrl_c(loop: asyncio.AbstractEventLoop) -> None:
+    """Let Ctrl-C wake a loop of the main thread; what it does stays with the handler that is set.
+
+    A handler of Python's runs when the interpreter does. One whose signal comes in the moment before the loop begins
+    to wait is not run until something else wakes the loop, which may be never; a loop that has been asked to handle
+    the signal has a pipe that the signal itself writes to.
+    """
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        loop.add_signal_handler(signal.SIGINT, lambda: None)
+    except (NotImplementedError, RuntimeError, ValueError):
+        return  # a loop of Windows, which has such a pipe anyway; or a thread, which gets no signals
+    signal.signal(signal.SIGINT, handler)
 
 
 class _ctrl_c:  # noqa: N801  # reads as a statement

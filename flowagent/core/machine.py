@@ -198,6 +198,7 @@ class Machine:
             arrow.children.append(commit)
         seal(scope.topology.schema, commit, since, keep=scope.owner is not None)
         onward = Arrow(commit, task.place.index)
+        onward.sent = [item for arrow in task.arrows for item in arrow.sent]
         commit.arrows.append(onward)
         item = self._waits_with(task)
         self._go_on_around(task)
@@ -447,7 +448,9 @@ class Machine:
             ),
         )
         self.unmerged.append(task)
-        self._stand_failed(task)
+        # Whether that leaves a container stuck is seen when all that its parents' commit triggers is there.
+        task.status = "failed"
+        self.failing[task.id] = task
 
     def _make_ready(self, task: Task) -> None:
         task.status = "ready"
@@ -501,7 +504,7 @@ class Machine:
         self._release_queued(container)
         if not container.items:
             self._close(container)
-        elif self.failing:
+        if self.failing:
             self._look_whether_stuck(container)
 
     def _release_queued(self, container: Task) -> None:

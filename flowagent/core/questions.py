@@ -8,11 +8,11 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pydantic import ConfigDict, ValidationError
+from pydantic import ConfigDict
 
 from flowagent.core import calls
 from flowagent.core.facts import Question, Way
-from flowagent.core.fields import Codec, problems_of
+from flowagent.core.fields import Codec, told
 from flowagent.core.machine import Machine
 from flowagent.core.nodes import GateNode
 from flowagent.core.scope import Task

@@ -22,7 +22,7 @@ from flowagent.core.records import Record, RunInfo, Status
 from flowagent.core.resumption import Addition, added, refuse_misfits
 from flowagent.core.run import Run
 from flowagent.core.shape import fingerprint, shape_of
-from flowagent.core.stored import Place, as_run, hold_to_text, known, read, refuse_other_input
+from flowagent.core.stored import Place, as_run, hold_to_text, known, read, refuse_other_input, standing
 from flowagent.core.teller import Listener
 from flowagent.core.topology import Topology
 from flowagent.core.version import VERSION
@@ -53,9 +53,9 @@ class Options:
     raise_failed: bool = True
 
     def __post_init__(self) -> None:
-        for name, known in (("on_failure", get_args(OnFailure)), ("durability", get_args(Durability))):
-            if getattr(self, name) not in known:
-                raise FlowAgentError(f"{name}={getattr(self, name)!r}: it may be {', '.join(map(repr, known))}")
+        for name, words in (("on_failure", get_args(OnFailure)), ("durability", get_args(Durability))):
+            if getattr(self, name) not in words:
+                raise FlowAgentError(f"{name}={getattr(self, name)!r}: it may be {', '.join(map(repr, words))}")
         if not isinstance(self.limits, Limits):  # pyright: ignore[reportUnnecessaryIsInstance]  # users pass anything
             raise FlowAgentError(f"limits= takes Limits(...), not {self.limits!r}")
 
@@ -142,20 +142,23 @@ async def resume(
         if before.machine.final is not None:
             return as_run(place, run_id, before.machine, "completed", replayed=True)
     lease = await place.store.claim(run_id, blocking=loops.own_loop.get())
+    stood = None if info.status == "interrupted" or lease.next_seq != info.next_seq else info.status
     try:
-        # Read under the lease: only now does nobody else write.
+        # Read under the lease: only now does nobody else write, and somebody may have been faster.
         position = await read(place, info, options.on_failure, accept_changes=accept_changes)
+        stood = stood or position.status
         machine = position.machine
+        if machine.final is not None:
+            refuse_misfits(machine, run_id, addition)
         records = added(machine, lease.next_seq, addition)
         if records:
             await place.store.append(lease, records)
-        if (machine.failing or machine.questions) and not machine.ready and not machine.stuck:
-            status: Status = "failed" if machine.failing else "waiting"
+        if (status := standing(machine)) is not None:
             await place.store.append(lease, [], status=status)
             await place.store.release(lease)
             return _finished(place, run_id, machine, status, options, replayed=True)
     except BaseException:
-        await place.store.append(lease, [], status=None if info.status == "interrupted" else info.status)
+        await place.store.append(lease, [], status=stood)
         await place.store.release(lease)
         raise
     return await _drive(place, machine, lease, options, resumed=True, weight=position.weight)
@@ -189,6 +192,11 @@ async def cancel(place: Place, run_id: str, *, timeout: float = 30.0) -> Run[Any
         await _until_stopped(place.store, run_id, timeout)
         return await load(place, run_id)
     lease = await place.store.claim(run_id, blocking=loops.own_loop.get())
+    last = (await place.store.read(run_id, after=lease.next_seq - 2))[-1]
+    if last.kind == "ended" and journal.read(run_id, last).get("status") == "completed":
+        await place.store.append(lease, [], status="completed")  # somebody has finished it in the meantime
+        await place.store.release(lease)
+        return await load(place, run_id)
     body = journal.plain(time.time(), status="cancelled", reason="somebody asked to cancel it")
     await place.store.append(lease, [Record(lease.next_seq, "ended", body)], status="cancelled")
     await place.store.release(lease)

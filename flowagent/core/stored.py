@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from flowagent.core.ids import natural
 from flowagent.core.machine import Machine
 from flowagent.core.policies import OnFailure
 from flowagent.core.position import restored
-from flowagent.core.records import Record, RunInfo, Snapshot, Status
+from flowagent.core.records import RunInfo, Snapshot, Status
 from flowagent.core.run import Run, begun
 from flowagent.core.shape import differences, fingerprint, shape_of
 from flowagent.core.topology import Topology
@@ -42,12 +42,14 @@ class Position:
         machine: as its records left it.
         started: its first record.
         weight: the bytes of records since the last snapshot, and of that snapshot.
+        status: where it stood when its last record was written, or None if it was under way.
         reason: why it stopped where it did, if it did.
     """
 
     machine: Machine
     started: Mapping[str, Any]
     weight: tuple[int, int]
+    status: Status | None = None
     reason: str = ""
 
 
@@ -87,18 +89,23 @@ async def read(place: Place, info: RunInfo, on_failure: OnFailure, *, accept_cha
         snapshot = Snapshot(0, b"")
     records = await place.store.read(run_id, after=snapshot.seq)
     journal.replay(machine, run_id, records)
+    ended = journal.read(run_id, records[-1]) if records and records[-1].kind == "ended" else {}
     return Position(
         machine=machine,
         started=started,
         weight=(sum(len(record.data) for record in records), len(snapshot.data)),
-        reason=_reason(run_id, records),
+        status=ended.get("status") or standing(machine),
+        reason=str(ended.get("reason", "")),
     )
 
 
-def _reason(run_id: str, records: Sequence[Record]) -> str:
-    if not records or records[-1].kind != "ended":
-        return ""
-    return str(journal.read(run_id, records[-1]).get("reason", ""))
+def standing(machine: Machine) -> Status | None:
+    """Where a run stands in which nothing is under way; None if something could start."""
+    if machine.final is not None:
+        return "completed"
+    if machine.ready or machine.stuck or not (machine.failing or machine.questions):
+        return None
+    return "failed" if machine.failing else "waiting"
 
 
 def _from_snapshot(place: Place, snapshot: Snapshot, on_failure: OnFailure) -> Machine | None:

@@ -28,7 +28,7 @@ from flowagent.core.reducers import Replace, add, append, last, maximum, merge, 
 from flowagent.core.scope import Task
 from flowagent.core.state import State
 from flowagent.core.topology import Topology
-from flowagent.core.writes import Write, Writes
+from flowagent.core.writes import Write, Writes, followed
 from flowagent.errors import ConflictError
 from tests.core.reference import Definition, Folds, Reference
 
@@ -376,7 +376,12 @@ class Behaviour:
 
 
 def drawn(text: str, **details: Mapping[str, Any]) -> Graph[Any, Any]:
-    """A graph from lines: `a > b, c` are fixed edges, `a ? b, c` a router, `a ! b, c` a node that jumps.
+    """A graph from lines; see `sketched`."""
+    return built(sketched(text, **details))
+
+
+def sketched(text: str, **details: Mapping[str, Any]) -> Plan:
+    """A plan from lines: `a > b, c` are fixed edges, `a ? b, c` a router, `a ! b, c` a node that jumps.
 
     Args:
         text: lines, or parts parted by `;`.
@@ -398,7 +403,7 @@ def drawn(text: str, **details: Mapping[str, Any]) -> Graph[Any, Any]:
                 node = Planned(name.strip(), kinds[mark], listed)
                 plan.nodes.append(dataclasses.replace(node, **details.pop(node.name, {})))
     assert not details, f"no such nodes: {details}"
-    return built(plan)
+    return plan
 
 
 @dataclass(frozen=True)
@@ -503,8 +508,12 @@ class Shell:
         return self.seen
 
     def hold(self, *slow: str) -> None:
-        """Go on as far as that is possible without ending, answering or trying again what is slow."""
-        while quick := [action for action in self.actions(99) if action[0] == "start" or action[1] not in slow]:
+        """Go on as far as that is possible without ending, answering or trying again what is slow.
+
+        Args:
+            slow: ids of tasks, or single things not to be done, such as `decide g`.
+        """
+        while quick := [one for one in self.actions(99) if one[0] == "start" or not {one[1], " ".join(one)} & {*slow}]:
             self.act(quick[0])
 
     def choose(self, rng: random.Random, in_flight: int) -> Action:
@@ -611,7 +620,10 @@ class Shell:
         writes = schema.update(task.values, mapping, key=task.id)
         if isinstance(node, GraphNode):
             assert task.child is not None
-            writes = {**task.child.since, **writes}
+            since = task.child.since
+            reducers = schema.reducers
+            after = {name: followed(reducers[name], since[name], w) if name in since else w for name, w in writes.items()}
+            writes = {**since, **after}
         ways = self.ways(task)
         self.done(task)
         self.machine.finish(task, writes, ways)

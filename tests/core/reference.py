@@ -277,6 +277,19 @@ def applied(folds: Folds, values: Values, says: Mapping[str, Said]) -> Values:
     return new
 
 
+def in_turn(fold: Fold | None, first: Said, second: Said) -> Said:
+    """One write that does what two do, one after the other."""
+    if second.kind != "delta":
+        return second
+    if first.kind == "delta":
+        return Said("delta", [*first.values, *second.values])
+    value = first.values[0]
+    for delta in second.values:
+        assert fold is not None, "only fields with a reducer are written by deltas"
+        value = fold(value, delta)
+    return Said(first.kind, [value])
+
+
 def update_of(folds: Folds, mapping: Mapping[str, Any]) -> dict[str, Said]:
     """What a node's returned mapping says."""
     return {
@@ -589,7 +602,9 @@ class Reference:
             self.settle_item(work, Past(work.id, None, work.number, work.parents, says))
             return
         if work.child is not None:
-            says = {**work.child.since, **says}
+            since, folds = work.child.since, definition.folds
+            after = {name: in_turn(folds[name], since[name], said) if name in since else said for name, said in says.items()}
+            says = {**since, **after}
         if is_choice(definition.nodes[work.node]):
             declared = definition.heads[work.node]
             heads = sorted(ways or (), key=lambda way: declared.index(way[0]))
@@ -628,7 +643,7 @@ class Reference:
         for index in range(count):
             item = Work(ids.item_id(work.id, index), work.run, work.node, work.number, [], work.parents)
             item.container, item.index = work, index
-            item.status = "queued"
+            item.status = "ready" if self.at_most(work) is None else "queued"
             work.items.append(item)
             self.tasks[item.id] = item
             self.seen.add(item.id)
@@ -675,7 +690,7 @@ class Reference:
     # -- at_most
 
     def at_most(self, container: Work | None) -> int | None:
-        node = None if container is None else container.run.definition.nodes[container.node]
+        node = None if container is None else container.run.definition.nodes.get(container.node)
         return node.at_most if isinstance(node, MapNode) else None
 
     def limited(self, work: Work) -> Work | None:
@@ -690,7 +705,7 @@ class Reference:
 
     def release(self) -> None:
         """Let items that wait for their turn start, wherever there is room."""
-        for container in list(self.tasks.values()):
+        for container in [work for work in self.tasks.values() if self.at_most(work) is not None]:
             for item in container.items:
                 if item.status == "queued" and not self.is_full(container):
                     item.status = "ready" if item.child is None or item.closing else "inside"

@@ -1,5 +1,7 @@
 """Each reducer alone: what it folds, what it reads off a returned model, and how two deltas become one."""
 
+# pyright: reportUnknownLambdaType=false
+# (Nodes of one line are lambdas, and what they are handed is the graph's state.)
 from __future__ import annotations
 
 from typing import Annotated, Any

@@ -17,7 +17,7 @@ from flowagent.core.reducers import Replace
 from flowagent.core.schema import schema_of
 from flowagent.core.writes import Write, merged
 from flowagent.errors import ConflictError, GraphError
-from tests.core.generate import ALWAYS, S, Script, Shell, built, drawn
+from tests.core.generate import ALWAYS, S, Script, Shell, built, drawn, sketched
 
 CHECKED_LOOP = """
     START > head
@@ -52,7 +52,7 @@ def test_a_starts_without_waiting_for_its_sibling() -> None:
 @pytest.mark.parametrize("shuffle", range(8))
 def test_a_join_runs_once_a_lap_with_both_branches_in_any_declaration_order(shuffle: int) -> None:
     """`j` waits for the inner loop of its own lap, and for `b`; no order of declaration changes that."""
-    plan = drawn_plan(CHECKED_LOOP)
+    plan = sketched(CHECKED_LOOP)
     routes = {"check@1.1": ["a"], "check@1.2": ["j"], "check@2.1": ["j"], "j@2": ["END"]}
     run = shell(built(plan, random.Random(shuffle)), routes=routes)
     run.play(*random.Random(shuffle).choice([("b@1", "a@2.1"), ("check@1.2", "b@2"), ("a@1.2",)]))
@@ -60,19 +60,6 @@ def test_a_join_runs_once_a_lap_with_both_branches_in_any_declaration_order(shuf
     assert run.seen.final["log"] == [*lap, "head@2", "a@2.1", "b@2", "j@2"]
     assert logs(run)["j@1"] == lap[:-1]
     assert logs(run)["j@2"] == [*lap, "head@2", "a@2.1", "b@2"]
-
-
-def drawn_plan(text: str) -> Any:
-    """The plan that `drawn` builds."""
-    from tests.core import generate
-
-    plans: list[Any] = []
-    keep, generate.built = generate.built, lambda plan, shuffle=None: plans.append(plan)  # type: ignore[assignment,misc,return-value]
-    try:
-        drawn(text)
-    finally:
-        generate.built = keep
-    return plans[0]
 
 
 def test_branches_that_may_each_leave_or_repeat_their_loop_are_warned_of() -> None:
@@ -224,7 +211,7 @@ def test_ids_tell_the_visit_of_the_dominator_and_the_time_round() -> None:
 
 def test_ids_of_items_nested_tasks_and_handlers_show_where_they_stand() -> None:
     """`read@1[2]`, `research@1/search@2`, `h@1~(read@1)`; names are encoded where ids have their own signs."""
-    inner = drawn_plan("START > look; look > search; search ! search, END")
+    inner = sketched("START > look; look > search; search ! search, END")
     graph = drawn(
         "START > turn; turn > research; research > read, m(1); m(1) > turns; read > turns; h > END; turns ! turn, END",
         research={"kind": "graph", "child": inner},

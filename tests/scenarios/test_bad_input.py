@@ -1,5 +1,7 @@
 """Bad input of every kind gets a clear error of ours, and the stored run is as it was."""
 
+# pyright: reportUnknownLambdaType=false
+# (Nodes of one line are lambdas, and what they are handed is the graph's state.)
 from __future__ import annotations
 
 import asyncio
@@ -12,6 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
+from pydantic import BaseModel, field_validator
 
 from flowagent import END, START, Context, Graph, Limits, Retry, Send, State, Update, append
 from flowagent.core.records import Record
@@ -163,7 +166,7 @@ async def test_an_id_of_another_graph_or_input(caller: Caller, store: Store) -> 
     with pytest.raises(RunExists, match=r"was started with another input \(`number` differ\)"):
         await caller.run(graph, S(number=2), store=store, run_id="r")
     with pytest.raises(StateError, match="the input does not fit"):
-        await caller.run(graph, {"number": "x"}, store=store, run_id="r")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        await caller.run(graph, {"number": "x"}, store=store, run_id="r")  # type: ignore[arg-type]
     with pytest.raises(RunExists):
         await graph.run({"number": 1, "text": "x"}, store=store, run_id="r")
     assert (await caller.run(graph, store=store, run_id="r")).status == "waiting"
@@ -276,6 +279,77 @@ async def test_whatever_a_node_raises_is_its_failure(caller: Caller, store: Stor
     assert (await g.load("r", store=store)).status == "failed"
     broken[0] = False
     assert (await caller.resume(g, "r", store=store)).state == S(text="fine")
+
+
+class Picky(BaseModel):
+    """Its validator breaks in place of refusing."""
+
+    x: int
+
+    @field_validator("x")
+    @classmethod
+    def _x(cls, value: int) -> int:
+        if value == 2:
+            raise KeyError("two")
+        return value
+
+
+class Picked(State):
+    items: list[int] = [1, 2]
+    results: list[Picky] = []
+    one: Picky | None = None
+
+
+def picky_map(g: Graph[Picked, object]) -> None:
+    g.map(lambda item: {"x": item}, name="bad", over="items", into="results")
+    g.chain(START, "bad", END)
+
+
+def picky_send(g: Graph[Picked, object]) -> None:
+    @g.node(item=True)
+    def one(item: Picky) -> Update:
+        return None
+
+    g.router(lambda state: [Send("one", {"x": 2})], name="bad", to=["one"])
+    g.chain(START, "bad")
+    g.chain("one", END)
+
+
+def picky_node(g: Graph[Picked, object]) -> None:
+    g.node(lambda state: {"one": Picky.model_construct(x=2)}, name="bad")
+    g.chain(START, "bad", END)
+
+
+def picky_graph(g: Graph[Picked, object]) -> None:
+    inner: Graph[Picked, object] = Graph("bad", Picked)
+    inner.node(lambda state: None, name="n")
+    inner.chain(START, "n", END)
+    g.node(inner, input=lambda state: {"one": {"x": 2}})
+    g.chain(START, inner, END)
+
+
+@pytest.mark.parametrize("build", [picky_map, picky_send, picky_node, picky_graph])
+async def test_a_validator_that_breaks_fails_its_node(caller: Caller, store: Store, build: Any) -> None:
+    """Wherever user code is called to judge a value, what it raises is the failure of that node."""
+    g: Graph[Picked, object] = Graph("picky", Picked)
+    build(g)
+    failure = await caller.failure(g, Picked(), store=store, run_id="r")
+    assert [error.node for error in failure.errors] == ["bad"]
+    assert "KeyError: 'two'" in failure.errors[0].message
+    assert (await g.load("r", store=store)).status == "failed"
+
+
+async def test_a_validator_that_breaks_refuses_an_answer(caller: Caller, store: Store) -> None:
+    """The same of a gate's schema: the answer is refused, and the question stays open."""
+    g: Graph[Picked, object] = Graph("picky", Picked)
+    g.gate("ask", question="?", schema=Picky, into="one")
+    g.chain(START, "ask", END)
+    await caller.run(g, Picked(), store=store, run_id="r")
+    before = await kept(store)
+    with pytest.raises(AnswerError, match="the answer to `ask` does not fit: KeyError: 'two'"):
+        await caller.resume(g, "r", store=store, answers={"ask": {"x": 2}})
+    assert await kept(store) == before
+    assert (await caller.resume(g, "r", store=store, answers={"ask": {"x": 3}})).state.one == Picky(x=3)
 
 
 # -- answers -------------------------------------------------------------------------------------------------------

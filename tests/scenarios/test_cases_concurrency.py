@@ -1,5 +1,7 @@
 """Case bank, groups E and L: things at once, cancelling, and databases. `tests/SCENARIOS.md` lists all cases."""
 
+# pyright: reportUnknownLambdaType=false
+# (Nodes of one line are lambdas, and what they are handed is the graph's state.)
 from __future__ import annotations
 
 import asyncio

@@ -1,5 +1,7 @@
 """Case bank, group A: what a graph means. Each test names its case; `tests/SCENARIOS.md` lists them all."""
 
+# pyright: reportUnknownLambdaType=false
+# (Nodes of one line are lambdas, and what they are handed is the graph's state.)
 from __future__ import annotations
 
 import asyncio
@@ -134,8 +136,8 @@ async def test_fa_003_once_for_each_arrival_is_spelled_differently(caller: Calle
     """FA-003: "once for each arrival" is said aloud by `join="each"`; nothing else means it."""
     walk = Walk()
     walk.node("j", join="each")
-    for chain in ("START t1 t2 j END", "t1 t3 t4 t5 j"):
-        walk.follow(chain.split())
+    walk.follow(["START", "t1", "t2", "j", "END"])
+    walk.follow(["t1", "t3", "t4", "t5", "j"])
     await caller.run(walk.graph)
     assert walk.calls.count("j") == 2
 

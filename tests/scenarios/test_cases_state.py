@@ -1,5 +1,7 @@
 """Case bank, group B: typed state. Each test names its case; `tests/SCENARIOS.md` lists them all."""
 
+# pyright: reportUnknownLambdaType=false
+# (Nodes of one line are lambdas, and what they are handed is the graph's state.)
 from __future__ import annotations
 
 import asyncio
@@ -174,7 +176,7 @@ class Accumulated(State):
 async def test_fa_019_the_declared_default_is_the_beginning(caller: Caller, store: Store) -> None:
     """FA-019: 2, 2, 2, however the type is spelled; None takes the first value."""
     graph = returning(Accumulated, [{"n1": 1, "n2": 1, "n3": 1, "n4": 1}])
-    assert (await caller.run(graph, {}, store=store)).state == Accumulated(n1=2, n2=2, n3=2, n4=1)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    assert (await caller.run(graph, store=store)).state == Accumulated(n1=2, n2=2, n3=2, n4=1)
 
 
 # -- FA-021 ------------------------------------------------------------------------------------------------------------

@@ -1,5 +1,7 @@
 """Case bank, group K: sync callers and event loops. Each test names its case; `tests/SCENARIOS.md` lists them all."""
 
+# pyright: reportUnknownLambdaType=false
+# (Nodes of one line are lambdas, and what they are handed is the graph's state.)
 from __future__ import annotations
 
 import asyncio
