@@ -19,7 +19,7 @@ from flowagent.cli.report import Way
 from flowagent.cli.story import story_of
 from flowagent.core.events import RunStarted
 from flowagent.core.graph import Graph, RunOptions
-from flowagent.core.loops import run_blocking, wake_on_ctrl_c
+from flowagent.core.loops import run_blocking, woken_by_ctrl_c
 from flowagent.core.policies import Durability, Limits, OnFailure
 from flowagent.core.run import Run
 from flowagent.errors import FlowAgentError, GraphChanged, RunFailed
@@ -214,11 +214,11 @@ class _Watch:
         Raises:
             FlowAgentError: whatever the run raises.
         """
-        wake_on_ctrl_c(asyncio.get_running_loop())
-        async with watching() as events:
-            async for event in events:
-                self.begun = self.begun or isinstance(event, RunStarted)
-                self.progress.tell(event)
+        with woken_by_ctrl_c(asyncio.get_running_loop()):
+            async with watching() as events:
+                async for event in events:
+                    self.begun = self.begun or isinstance(event, RunStarted)
+                    self.progress.tell(event)
         return events.run
 
 

@@ -164,8 +164,8 @@ class Engine:
 
     def _asks_router_next(self) -> bool:
         """Whether a router follows: it is asked at once, and its answer stored in the same transaction."""
-        following = self.machine.next_ready()
-        return following is not None and following.place.is_router
+        ready = self.machine.ready
+        return bool(ready) and ready[0].place.is_router
 
     def _run_inline(self, task: Task) -> None:
         if self.teller.is_heard:

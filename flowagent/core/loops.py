@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import signal
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Generator
 from types import FrameType
 from typing import Any, Protocol, TypeVar
 
@@ -67,8 +68,7 @@ def _on_own_loop(work: Coroutine[Any, Any, T]) -> T:
     with asyncio.Runner() as runner:
         loop = runner.get_loop()
         task = loop.create_task(work, context=context)
-        with _ctrl_c(lambda: (stop.set(), loop.call_soon_threadsafe(task.cancel))):
-            wake_on_ctrl_c(loop)
+        with _ctrl_c(lambda: (stop.set(), loop.call_soon_threadsafe(task.cancel))), woken_by_ctrl_c(loop):
             try:
                 # Not Runner.run: its handler for Ctrl-C cannot be told from somebody's cancel().
                 return loop.run_until_complete(task)
@@ -78,8 +78,9 @@ def _on_own_loop(work: Coroutine[Any, Any, T]) -> T:
                 raise
 
 
-def wake_on_ctrl_c(loop: asyncio.AbstractEventLoop) -> None:
-    """Let Ctrl-C wake a loop of the main thread; what it does stays with the handler that is set.
+@contextlib.contextmanager
+def woken_by_ctrl_c(loop: asyncio.AbstractEventLoop) -> Generator[None]:
+    """Let Ctrl-C wake a waiting loop of the main thread; what it does stays with the handler that is set.
 
     A handler of Python's runs when the interpreter does. One whose signal comes in the moment before the loop begins
     to wait is not run until something else wakes the loop, which may be never; a loop that has been asked to handle
@@ -89,8 +90,20 @@ def wake_on_ctrl_c(loop: asyncio.AbstractEventLoop) -> None:
     try:
         loop.add_signal_handler(signal.SIGINT, lambda: None)
     except (NotImplementedError, RuntimeError, ValueError):
-        return  # a loop of Windows, which has such a pipe anyway; or a thread, which gets no signals
-    signal.signal(signal.SIGINT, handler)
+        yield  # a loop of Windows, which has such a pipe anyway; or a thread, which gets no signals
+        return
+    _set_ctrl_c(handler)
+    try:
+        yield
+    finally:
+        handler = signal.getsignal(signal.SIGINT)
+        loop.remove_signal_handler(signal.SIGINT)
+        _set_ctrl_c(handler)
+
+
+def _set_ctrl_c(handler: Any) -> None:
+    if handler is not None:  # one that was not set from Python cannot be set again
+        signal.signal(signal.SIGINT, handler)
 
 
 class _ctrl_c:  # noqa: N801  # reads as a statement

@@ -84,7 +84,7 @@ class Machine:
             writes: its validated update.
             ways: where it goes, if its node chooses.
         """
-        if not task.counted:
+        if not (task.counted or task.place.is_router):
             self._count(task)
         if task.index is not None:
             self._finish_sent_item(task, writes)
@@ -153,7 +153,7 @@ class Machine:
         return task
 
     def retry(self, task: Task) -> None:
-        """A task that stands failed is run again; what holds tasks goes on with them. For a failed merge see `resolve`."""
+        """A task that stands failed is run again, a container goes on inside; for a failed merge see `resolve`."""
         if task.status != "failed" or is_unmerged(task):
             return
         item = self._waits_with(task)
@@ -220,6 +220,8 @@ class Machine:
 
     def next_ready(self) -> Task | None:
         """The next task that may start, without taking it; None when nothing may."""
+        if self.ready and not self.failing and self.ready[0].status == "ready":
+            return self.ready[0]
         for _ in range(len(self.ready)):
             task = self.ready[0]
             if task.status != "ready":
@@ -235,7 +237,7 @@ class Machine:
         assert self.ready[0] is task, "only the next task is taken; this is a bug in flowagent"
         self.ready.popleft()
         task.status = "running"
-        if not task.counted:
+        if not (task.counted or task.place.is_router):
             self._count(task)
 
     def would_count(self, task: Task) -> bool:
@@ -316,13 +318,13 @@ class Machine:
     def _commit(self, task: Task, writes: Writes, ways: Sequence[Way], caught: tuple[Failure, ...] = ()) -> None:
         scope, top = task.scope, task.top
         schema = scope.topology.schema
-        values = applied(schema.reducers, task.values, writes)
+        values = applied(schema.reducers, task.values, writes) if writes else task.values
         commit = Commit(task.id, task.number, self._marks(task, top), task.parents, values)
-        del self.tasks[task.id]
         task.status = "over"  # a replay finishes tasks out of turn: `ready` has to let go of it
         if scope.live == len(ways) == 1 and top is scope.start and _may_step_on(scope, ways[0]):
             self._step_on(scope, commit, ways[0], caught)
             return
+        del self.tasks[task.id]
         commit.dominator, commit.depth, commit.writes = top, top.depth + 1, writes
         for arrow in task.arrows:
             arrow.children.append(commit)
@@ -343,18 +345,26 @@ class Machine:
     def _step_on(self, scope: Scope, commit: Commit, way: Way, caught: tuple[Failure, ...]) -> None:
         """What sealing and sending on come to for the only live token of a run with one way on.
 
-        All before the commit is sealed into it, and no join that the token arrives at has anything to wait for.
+        All before the commit is sealed into it, and no join that the token arrives at has anything to wait for. So a
+        linear stretch costs neither counting nor searching.
         """
-        commit.parents = ()
+        scope.start.arrows.clear()  # commits and arrows point at each other: unlinked, they go at once
         scope.start = commit
+        scope.is_alone = True
+        scope.holding.clear()
+        commit.parents = ()
         arrow = Arrow(commit, way.head)
         arrow.sent = way.items
         commit.arrows.append(arrow)
         place = scope.topology.places[way.head]
-        scope.holding.clear()
-        if place.holds:
-            scope.hold(arrow, fired=True)
-        self._trigger(scope, place, (arrow,), caught)
+        number, times = _number(place, commit, scope) if place.is_join or place.each else (commit.number, 0)
+        task = Task(f"{place.code}@{number}" if number else place.code, scope, place, number, times)
+        task.arrows, task.parents = (arrow,), (commit,)
+        if caught:
+            task.caught = caught
+        self.tasks.clear()
+        self.tasks[task.id] = task
+        self.ready.append(task)
 
     def _send_on(
         self,
@@ -389,8 +399,7 @@ class Machine:
         # The new tokens are counted before the old ones are taken away: no join sees a moment without either.
         if done is not None:
             scope.live -= len(done.arrows)
-            if done.place.holds:
-                asked |= scope.release(done.arrows, done.place)
+            asked |= scope.release(done.arrows, done.place)
         for arrow in arrived:
             self._trigger(scope, places[arrow.head], (arrow,), caught)
         if asked or (scope.topology.has_ties and scope.groups):  # who ties may be left alone without being freed
@@ -645,8 +654,11 @@ class Machine:
                 holder.status = "inside"
 
     def _look_whether_stuck(self, task: Task | None) -> None:
-        """What to do when a task, or what is inside it, may have come to rest: a container that catches failures
-        fails once, when all else inside has gone as far as it can; an item makes room for others."""
+        """What to do when a task, or what is inside it, may have come to rest.
+
+        A container that catches failures fails once, when all else inside has gone as far as it can; an item makes
+        room for others.
+        """
         while task is not None:
             if task.container is not None:
                 self._release_queued(task.container)

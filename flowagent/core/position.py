@@ -81,6 +81,7 @@ def _exported_scope(machine: Machine, scope: Scope) -> Data:
         "commits": [_exported_commit(schema, commit, place, scope) for commit in commits],
         "ended": [arrows[arrow] for arrow in scope.ended],
         "waiting": [arrows[arrow] for group in scope.groups.values() for arrow in group],
+        "fired": [[join, visit, times] for (join, visit), times in scope.fired.items()],
         "tasks": [_exported_task(machine, task, arrows, place) for task in tasks],
     }
 
@@ -135,6 +136,7 @@ def _restore_scope(machine: Machine, scope: Scope, data: Data) -> None:
     if not commits:
         return
     scope.start = commits[0]
+    scope.fired = {(join, visit): times for join, visit, times in data["fired"]}
     commits[0].values = schema.load(data["values"])
     for commit in commits[1:]:
         top, values, _ = meet(schema, commit.parents)

@@ -103,6 +103,7 @@ class Scope:
         prefix: what the ids of its tasks begin with.
         start: the first commit that is still known: START, which holds the input, or what was sealed into one.
         live: how many tokens are live.
+        is_alone: whether the one live token is not counted in `holding`, as there is none that it could hold back.
         holding: how many live tokens hold back each join, for each visit of its dominator.
         groups: the tokens that wait at each join, for each visit of its dominator.
         fired: how often each join that may tie has fired, for each visit of its dominator that can still reach it.
@@ -117,6 +118,7 @@ class Scope:
         "fired",
         "groups",
         "holding",
+        "is_alone",
         "live",
         "owner",
         "prefix",
@@ -134,6 +136,7 @@ class Scope:
         marks: Marks = (root, *([None] * (topology.slots - 1)))
         self.start = Commit(root.visit, "", marks, (), values)
         self.live = 0
+        self.is_alone = False
         self.holding: dict[GroupKey, int] = {}
         self.groups: dict[GroupKey, list[Arrow]] = {}
         self.fired: dict[GroupKey, int] = {}
@@ -175,6 +178,9 @@ class Scope:
     def release(self, arrows: Sequence[Arrow], place: Place) -> set[GroupKey]:
         """Take back what tokens held; returns the groups that nothing holds any more."""
         freed: set[GroupKey] = set()
+        if self.is_alone:  # and so was not counted
+            self.is_alone = False
+            return freed
         holding = self.holding
         for arrow in arrows:
             marks = arrow.tail.marks

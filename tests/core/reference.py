@@ -32,7 +32,7 @@ class Conflict(Exception):
         self.field = name
 
 
-# -- the definition ------------------------------------------------------------------------------------------------
+# -- the definition -------------------------------------------------------------------------------------------------
 
 
 class Definition:
@@ -98,7 +98,7 @@ class Definition:
         return self.way(name, name, self.d(name))
 
     def may_arrive(self, at: str, join: str) -> bool:
-        """Whether a token at a node has a way to a join that avoids its dominator. At the dominator, it has passed it."""
+        """Whether a token has a way to a join that avoids its dominator. At the dominator, it has passed it."""
         return at != self.d(join) and self.way(at, join, self.d(join))
 
     def tied(self) -> list[list[str]]:
@@ -143,7 +143,7 @@ def _graph_in(node: Node) -> Any:
             return None
 
 
-# -- the history -----------------------------------------------------------------------------------------------------
+# -- the history ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -248,7 +248,6 @@ def merge_field(name: str, writers: list[tuple[Past, Said]], fold: Fold | None, 
         fold: its reducer.
         ancestry: of the history.
     """
-
     wholes = [(one, said) for one, said in writers if said.kind != "delta"]
     left = [(one, said) for one, said in wholes if not any(ancestry.descends(two, one) for two, _ in wholes)]
     replaces = [(one, said) for one, said in left if said.kind == "replace"]
@@ -300,7 +299,7 @@ def update_of(folds: Folds, mapping: Mapping[str, Any]) -> dict[str, Said]:
     }
 
 
-# -- the run -----------------------------------------------------------------------------------------------------------
+# -- the run --------------------------------------------------------------------------------------------------------
 
 Status: TypeAlias = Literal["ready", "running", "inside", "queued", "failed", "asking", "closing", "gone"]
 
@@ -393,9 +392,7 @@ class Part:
         return [
             token
             for token in self.live()
-            if token not in group
-            and self.definition.may_arrive(token.head, join)
-            and self.tag(token, join) is tag
+            if token not in group and self.definition.may_arrive(token.head, join) and self.tag(token, join) is tag
         ]
 
     def smallest_closed_set(self) -> list[Token] | None:
@@ -414,9 +411,9 @@ class Part:
                         for one in some
                         if all(one is two or self.definition.goes_first(one[0], two[0]) for two in some)
                     ]
-                    assert len(first) == 1 and (size == 1 or len({key[0] for key in some}) == size), (
-                        f"a tie that no declared order decides: {[key[0] for key in some]}"
-                    )
+                    names = [key[0] for key in some]
+                    assert len(first) == 1, f"a tie that no declared order decides: {names}"
+                    assert size == len(set(names)), f"a tie of one join with itself: {names}"
                     return groups[first[0]]
         return None
 
@@ -567,7 +564,9 @@ class Reference:
 
     def may_start(self, work: Work) -> bool:
         return self.on_failure == "continue" or all(
-            self.caught(failed) or self.beside(work, failed) for failed in self.tasks.values() if failed.status == "failed"
+            self.caught(failed) or self.beside(work, failed)
+            for failed in self.tasks.values()
+            if failed.status == "failed"
         )
 
     def beside(self, one: Work, other: Work) -> bool:
@@ -603,7 +602,9 @@ class Reference:
             return
         if work.child is not None:
             since, folds = work.child.since, definition.folds
-            after = {name: in_turn(folds[name], since[name], said) if name in since else said for name, said in says.items()}
+            after = {
+                name: in_turn(folds[name], since[name], said) if name in since else said for name, said in says.items()
+            }
             says = {**since, **after}
         if is_choice(definition.nodes[work.node]):
             declared = definition.heads[work.node]
@@ -660,7 +661,8 @@ class Reference:
     def retry(self, task: str) -> None:
         """A failed task is run again; a container goes on inside. What holds it goes on as well."""
         work = self.tasks[task]
-        assert work.status == "failed" and work.merge_failed is None
+        assert work.status == "failed"
+        assert work.merge_failed is None
         self.go_on(work)
         for one in self.in_order(work):
             if one.status == "failed" and one.merge_failed is None:
@@ -668,9 +670,7 @@ class Reference:
 
     def go_on(self, work: Work) -> None:
         item = self.limited(work)
-        waits = item is not None and (
-            item.status == "queued" or (self.at_rest(item) and self.is_full(item.container))
-        )
+        waits = item is not None and (item.status == "queued" or (self.at_rest(item) and self.is_full(item.container)))
         for holder in self.upwards(work)[1:]:
             if holder.status == "failed":
                 holder.status = "inside"
@@ -741,7 +741,8 @@ class Reference:
 
     def settle_item(self, work: Work, result: Any, *, failed: bool = False) -> None:
         container, index = work.container, work.index
-        assert container is not None and index is not None
+        assert container is not None
+        assert index is not None
         self.forget(work)
         container.settled[index] = (not failed, result)
         if len(container.settled) == len(container.items):

@@ -38,7 +38,7 @@ def startable(run: Shell) -> list[str]:
     return [task.id for task in run.startable()]
 
 
-# -- what a failure stops ------------------------------------------------------------------------------------------------
+# -- what a failure stops -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("on_failure", "then"), [("finish", []), ("continue", ["c"])])
@@ -81,7 +81,7 @@ def test_of_several_failures_each_is_run_again_and_nothing_else() -> None:
     assert (run.play().final["log"], run.seen.done.count("b")) == (["a", "b", "c"], 1)
 
 
-# -- handlers ---------------------------------------------------------------------------------------------------------------
+# -- handlers -------------------------------------------------------------------------------------------------------
 
 HANDLED = "START > a; a > b; b > END; h > c; c > END"
 
@@ -122,7 +122,7 @@ def test_a_failed_merge_does_not_go_to_the_handler() -> None:
     assert sorted(run.play().done) == ["a", "b", "j"]
 
 
-# -- containers that catch ---------------------------------------------------------------------------------------------------
+# -- containers that catch ------------------------------------------------------------------------------------------
 
 INNER = sketched("START > x, y; x > x2; y > END; x2 > END")
 NESTED = "START > g, z; g > END; z > zz; zz > END; h > END"
@@ -206,6 +206,17 @@ def test_a_merge_that_failed_inside_is_not_mended_by_trying_again() -> None:
     assert run.play().final["log"] == ["h@~(g)"]
 
 
+def test_a_graph_is_not_stuck_while_what_a_commit_triggers_is_still_being_made() -> None:
+    """One commit frees two joins: the first cannot be merged, the second runs before the graph fails."""
+    inner = sketched("START > a, b, c, d; a > j1; b > j1; c > j1, j2; d > j2; j1 > END; j2 > END")
+    graph = drawn("START > g; g > END; h > END", g={"kind": "graph", "child": inner, "handler": "h"})
+    run = shell(graph, writes={"g/a": {"a": "1"}, "g/b": {"a": "2"}})
+    run.hold("g/c")
+    act(run, "end g/c")
+    assert (run.machine.stuck, statuses(run)) == ([], {"g": "inside", "g/j1": "failed", "g/j2": "ready"})
+    assert run.play().done == ["g/a", "g/b", "g/d", "g/c", "g/j2", "h@~(g)"]
+
+
 def test_what_a_container_that_is_over_had_asked_is_asked_no_more() -> None:
     """Its questions go with it."""
     graph = drawn(
@@ -224,7 +235,7 @@ def failure(task: str) -> Failure:
     return Failure(graph="g", node=task, task=task, attempt=1, kind="TimeoutError", message="too long")
 
 
-# -- maps --------------------------------------------------------------------------------------------------------------------
+# -- maps -----------------------------------------------------------------------------------------------------------
 
 MAP = "START > m, b; m > after; b > c; after > END; c > END"
 
@@ -287,7 +298,9 @@ def test_at_most_so_many_items_are_under_way_and_the_next_starts_when_one_has_se
 
 def test_an_item_that_failed_makes_room_and_waits_for_its_turn_when_it_is_run_again() -> None:
     """`at_most` holds for what is run again, too."""
-    run = shell(drawn("START > a; a > m; m > END", m={"kind": "map", "at_most": 1}), writes={"a": FOUR}, fails={"m[0]": 1})
+    run = shell(
+        drawn("START > a; a > m; m > END", m={"kind": "map", "at_most": 1}), writes={"a": FOUR}, fails={"m[0]": 1}
+    )
     act(run, "start a", "end a", "start m", "end m", "start m[0]", "end m[0]")
     assert startable(run) == ["m[1]"]
     act(run, "start m[1]", "retry m[0]")
@@ -320,7 +333,7 @@ def test_a_graph_in_a_queued_item_waits_with_it() -> None:
     assert len(run.play().final["results"]) == 2
 
 
-# -- items of `Send`s ---------------------------------------------------------------------------------------------------------
+# -- items of `Send`s -----------------------------------------------------------------------------------------------
 
 SENDS = "START > r; r ? read; read > END"
 
@@ -328,7 +341,17 @@ SENDS = "START > r; r ? read; read > END"
 def test_an_item_of_a_send_that_fails_is_run_again_alone() -> None:
     """Its siblings' commits stay, and meet it when it is done."""
     run = shell(drawn(SENDS, read={"kind": "item"}), fails={"read[0]": 1})
-    act(run, "start r", "end r", "start read", "end read", "start read[0]", "end read[0]", "start read[1]", "end read[1]")
+    act(
+        run,
+        "start r",
+        "end r",
+        "start read",
+        "end read",
+        "start read[0]",
+        "end read[0]",
+        "start read[1]",
+        "end read[1]",
+    )
     assert (startable(run), statuses(run)) == ([], {"read": "inside", "read[0]": "failed"})
     act(run, "retry read[0]")
     assert run.play().final["log"] == ["read[0]", "read[1]", "read"]
@@ -358,7 +381,7 @@ def test_a_single_item_hands_its_writes_on_like_any_commit() -> None:
     assert run.play().final["log"] == ["g/x", "g/read[0]", "g/read", "g"]
 
 
-# -- failed merges -------------------------------------------------------------------------------------------------------------
+# -- failed merges --------------------------------------------------------------------------------------------------
 
 BOTH = {"a": {"a": "1", "b": "1"}, "b": {"a": "2", "b": "2"}}
 
@@ -418,7 +441,7 @@ def test_two_replaces_that_conflict_are_settled_by_a_replace() -> None:
     assert run.play().final["bag"] == ["settled", "j", "3"]
 
 
-# -- questions ------------------------------------------------------------------------------------------------------------------
+# -- questions ------------------------------------------------------------------------------------------------------
 
 
 def test_a_question_is_answered_by_its_id_and_its_task_starts_again_with_the_answer() -> None:
@@ -445,7 +468,45 @@ def test_an_answer_to_a_task_that_does_not_wait_is_kept_for_it() -> None:
     assert (task.status, task.answers, machine.next_ready()) == ("ready", {"size": "3"}, task)
 
 
-# -- the end, and what is counted -------------------------------------------------------------------------------------------------
+# -- crashes --------------------------------------------------------------------------------------------------------
+
+
+def test_a_settled_merge_stays_settled_after_a_crash() -> None:
+    """The branches that were in conflict are not merged again, even when what followed was sealed into one commit."""
+    graph = drawn("START > a, b, z; a > j; b > j; j > k; k > END; z > END")
+    run = shell(graph, writes={"a": {"a": "1"}, "b": {"a": "2"}})
+    run.hold("resolve j", "z")
+    for actions in (["resolve j"], ["start j", "end j"], ["start k"]):
+        act(run, *actions)
+        run.crash()
+        assert run.machine.failing == {}
+    run.play()
+    assert (run.seen.final["a"], run.seen.final["log"]) == ("settled j", ["a", "b", "j", "k", "z"])
+
+
+def test_how_often_a_join_fired_in_a_tie_is_known_after_a_crash() -> None:
+    """So its next task has an id of its own."""
+    graph = drawn("START > a, b; a > j1; b > j2; j1 ! j2, END; j2 ! j1, END; j1 before j2")
+    run = shell(graph, routes={"j1@1": ["END"], "j2@1": ["j1"], "j1@2": ["END"]})
+    run.hold("j2@1")
+    run.crash()
+    assert run.play().done == ["a", "b", "j1@1", "j2@1", "j1@2"]
+
+
+def test_a_graph_that_failed_over_a_merge_inside_is_not_begun_again_after_a_crash() -> None:
+    """What was done inside is kept; the merge is what has to be settled."""
+    inner = sketched("START > x, y; x > END; y > END")
+    graph = drawn("START > g; g > END", g={"kind": "graph", "child": inner, "retry": True})
+    run = shell(graph, writes={"g/x": {"a": "1"}, "g/y": {"a": "2"}})
+    run.hold("decide g", "resolve g/END")
+    act(run, "decide g", "decide g")
+    run.crash()
+    assert statuses(run) == {"g": "failed", "g/END": "failed"}
+    act(run, "resolve g/END")
+    assert run.play().done == ["g/x", "g/y", "g"]
+
+
+# -- the end, and what is counted -----------------------------------------------------------------------------------
 
 
 def test_a_branch_that_ended_early_is_in_the_final_state() -> None:

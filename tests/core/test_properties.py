@@ -53,7 +53,8 @@ def checked(plan: Plan, shuffle: random.Random | None = None) -> Graph[Any, Any]
     try:
         graph.check()
     except GraphError as error:
-        assert all("only routers" in fault for fault in error.faults), error
+        if not all("only routers" in fault for fault in error.faults):
+            raise
         assume(False)
     return graph
 
@@ -68,17 +69,19 @@ def played(graph: Graph[Any, Any], behaviour: Behaviour, rng: random.Random, **o
         raise
 
 
-@examples(150)
+@examples(200)
 @given(plans(), behaviours, policies, schedules)
 def test_the_slow_model_agrees_with_the_machine_after_every_fact(
     plan: Plan, behaviour: Behaviour, on_failure: OnFailure, rng: random.Random
 ) -> None:
-    """Ready tasks, failures, stuck containers, questions, the state at each task and the final state are the model's."""
+    """What is ready, failed, stuck and asked, the state at each task and the final state are the model's."""
     crashes = rng.choice([0.0, 0.0, 0.1])
-    played(checked(plan), behaviour, rng, model=True, on_failure=on_failure, crashes=crashes, in_flight=rng.randint(1, 5))
+    played(
+        checked(plan), behaviour, rng, model=True, on_failure=on_failure, crashes=crashes, in_flight=rng.randint(1, 5)
+    )
 
 
-@examples(100)
+@examples(120)
 @given(plans(), behaviours, policies, schedules)
 def test_no_schedule_changes_the_result(
     plan: Plan, behaviour: Behaviour, on_failure: OnFailure, rng: random.Random
@@ -90,7 +93,7 @@ def test_no_schedule_changes_the_result(
         assert played(graph, behaviour, rng, in_flight=in_flight, on_failure=on_failure) == one_by_one
 
 
-@examples(60)
+@examples(80)
 @given(plans(), behaviours, schedules)
 def test_the_order_in_which_nodes_are_declared_changes_nothing(
     plan: Plan, behaviour: Behaviour, rng: random.Random
@@ -101,7 +104,7 @@ def test_the_order_in_which_nodes_are_declared_changes_nothing(
         assert played(checked(plan, rng), behaviour, rng) == as_planned
 
 
-@examples(100)
+@examples(120)
 @given(plans(), behaviours, policies, schedules)
 def test_no_crash_changes_the_result_or_repeats_what_was_done(
     plan: Plan, behaviour: Behaviour, on_failure: OnFailure, rng: random.Random
@@ -113,7 +116,7 @@ def test_no_crash_changes_the_result_or_repeats_what_was_done(
         assert played(graph, behaviour, rng, crashes=crashes, on_failure=on_failure) == undisturbed
 
 
-@examples(40)
+@examples(60)
 @given(plans(), behaviours, policies, schedules)
 def test_what_is_restored_exports_as_it_was(
     plan: Plan, behaviour: Behaviour, on_failure: OnFailure, rng: random.Random
@@ -146,7 +149,7 @@ def sortable(data: Any) -> Any:
     return data
 
 
-@examples(40)
+@examples(60)
 @given(plans(), behaviours, schedules)
 def test_failures_that_pass_leave_no_trace(plan: Plan, behaviour: Behaviour, rng: random.Random) -> None:
     """Whatever fails at first and is run again, under either policy, the run ends as one in which nothing failed."""
@@ -171,7 +174,7 @@ def test_failures_that_pass_leave_no_trace(plan: Plan, behaviour: Behaviour, rng
         assert told == nothing_failed
 
 
-# -- memory --------------------------------------------------------------------------------------------------------------
+# -- memory ---------------------------------------------------------------------------------------------------------
 
 
 def commits_of(machine: Machine) -> set[Commit]:
@@ -218,7 +221,9 @@ def loop_beside_a_waiting_branch(kind: str) -> Graph[Any, Any]:
         ],
         "sends": [Planned("head", "router", ["item"]), Planned("item", "item", ["turn"])],
         "inner loop": [Planned("head", "node", ["again"]), Planned("again", "goto", ["again", "turn"])],
-        "nested": [Planned("head", "graph", ["turn"], child=Plan("inner", ["deep"], [Planned("deep", "node", ["END"])]))],
+        "nested": [
+            Planned("head", "graph", ["turn"], child=Plan("inner", ["deep"], [Planned("deep", "node", ["END"])]))
+        ],
     }
     nodes = [*loops[kind], Planned("turn", "goto", again), Planned("wait", "gate", ["END"])]
     graph = built(Plan("loop", ["head", "wait"], nodes))

@@ -14,7 +14,7 @@ import pytest
 
 from flowagent.core.graph import Graph
 from flowagent.core.reducers import Replace
-from flowagent.core.schema import schema_of
+from flowagent.core.schema import Schema
 from flowagent.core.writes import Write, merged
 from flowagent.errors import ConflictError, GraphError
 from tests.core.generate import ALWAYS, S, Script, Shell, built, drawn, sketched
@@ -38,7 +38,7 @@ def logs(told: Shell) -> dict[str, list[str]]:
     return {task: state["log"] for task, state in told.seen.states.items()}
 
 
-# -- the traps ----------------------------------------------------------------------------------------------------------
+# -- the traps ------------------------------------------------------------------------------------------------------
 
 
 def test_a_starts_without_waiting_for_its_sibling() -> None:
@@ -46,7 +46,7 @@ def test_a_starts_without_waiting_for_its_sibling() -> None:
     run = shell(drawn(CHECKED_LOOP), routes={"check@1.1": ["a"], "check@1.2": ["j"], "j@1": ["END"]})
     run.hold("b@1")
     assert run.seen.done == ["head@1", "a@1.1", "check@1.1", "a@1.2", "check@1.2"]
-    assert [task for task in run.machine.tasks] == ["b@1"]
+    assert list(run.machine.tasks) == ["b@1"]
 
 
 @pytest.mark.parametrize("shuffle", range(8))
@@ -156,9 +156,7 @@ def test_a_router_with_several_edges_in_is_a_join() -> None:
 def test_an_error_edge_holds_a_join_wherever_the_token_stands() -> None:
     """`b` leads to END, but if it fails its handler leads to `j`: so `j` waits for `b`, whichever it will be."""
     text = "START > head; head > a, b; a > j; b > END; h > j; j > END"
-    fine, failed = (
-        shell(drawn(text, b={"handler": "h"}), fails=fails) for fails in ({}, {"b": ALWAYS})
-    )
+    fine, failed = (shell(drawn(text, b={"handler": "h"}), fails=fails) for fails in ({}, {"b": ALWAYS}))
     for run in (fine, failed):
         run.hold("b")
         assert run.seen.done == ["head", "a"]
@@ -195,7 +193,7 @@ def test_the_fold_order_is_that_of_the_declared_arrows_whatever_was_faster() -> 
         assert run.play(*slow).final["log"] == ["a", "b", "d", "c", "e", "f"]
 
 
-# -- ids -------------------------------------------------------------------------------------------------------------
+# -- ids ------------------------------------------------------------------------------------------------------------
 
 
 def test_ids_tell_the_visit_of_the_dominator_and_the_time_round() -> None:
@@ -251,7 +249,7 @@ def test_whether_a_number_has_parts_does_not_depend_on_what_happened() -> None:
     assert run.play().done == ["once", "loop@1"]
 
 
-# -- conflicts -------------------------------------------------------------------------------------------------------
+# -- conflicts ------------------------------------------------------------------------------------------------------
 
 FORK = "START > a, b; a > c; b > j; c > j; j > END"
 
@@ -317,7 +315,7 @@ def test_a_reducer_that_was_added_is_offered_all_that_was_set_in_merge_order() -
             self.id = name
             self.writes = {"log": Write(kind, [value], [repr(value).encode()])}
 
-    reducers = schema_of(S).reducers
+    reducers = Schema(S).reducers
     one, two, three = Written("one", "set", ["1"]), Written("two", "delta", ["2"]), Written("three", "set", ["3"])
     follows = {(two, one)}
     writes = merged(reducers, [one, two, three], lambda a, b: (a, b) in follows, lambda name, write: write.datas)
@@ -326,7 +324,7 @@ def test_a_reducer_that_was_added_is_offered_all_that_was_set_in_merge_order() -
         merged({}, [one, three], lambda a, b: False, lambda name, write: write.datas)
 
 
-# -- probes ------------------------------------------------------------------------------------------------------------
+# -- probes ---------------------------------------------------------------------------------------------------------
 
 
 def test_probe_01_a_join_of_a_short_and_a_long_branch_runs_once_after_both() -> None:
