@@ -311,9 +311,14 @@ def _was_being_made(place: Place) -> bool:
 
 
 def _inspect(connection: apsw.Connection, place: Place) -> bool:
-    mark = connection.pragma("application_id")
-    tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
-    version = sqlite_schema.stored(connection)
+    # In one transaction: another process may be making the file just now.
+    connection.execute("BEGIN")
+    try:
+        mark = connection.pragma("application_id")
+        tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
+        version = sqlite_schema.stored(connection)
+    finally:
+        connection.execute("COMMIT")
     if mark == 0 and tables == 0 and version == 0:
         return True  # Somebody, perhaps we, was interrupted before the first table was made.
     if mark != sqlite_schema.APPLICATION_ID:
