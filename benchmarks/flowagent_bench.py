@@ -11,8 +11,8 @@ Variants
 from __future__ import annotations
 
 import asyncio
-import inspect
 import contextlib
+import inspect
 import time
 from collections.abc import Awaitable, Callable, Generator
 from importlib.metadata import version

@@ -19,7 +19,7 @@ from flowagent.core.reducers import (
 )
 from flowagent.core.run import Run
 from flowagent.core.state import State, replace
-from flowagent.core.version import VERSION as __version__
+from flowagent.core.version import VERSION as __version__  # noqa: N811  # the name that tools look for
 
 __all__ = [
     "END",

@@ -1,0 +1,1 @@
+"""State, graph, machine, journal and engine. Not public: import from `flowagent`."""

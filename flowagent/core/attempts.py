@@ -109,7 +109,7 @@ class Attempt:
         if left <= 0:
             return
         if self.is_inline:
-            time.sleep(left)
+            time.sleep(left)  # noqa: ASYNC251  # on our own loop, where nothing else runs
         else:
             await asyncio.sleep(left)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Generic, Literal, Protocol, TypeAlias, TypedDict, cast, overload
 
@@ -341,15 +342,14 @@ class Builder(Definition, Generic[StateT, DepsT]):
         except GraphError as error:
             self._faults.extend(error.faults)
             return body
-        if isinstance(input, str):
-            input = {input: "item"}
+        given_to_child = {input: "item"} if isinstance(input, str) else input
         node = MapNode(
             name=own_name,
             options=self.options(body, given),
             over=over,
             into=into,
             body=cast("Any", inner),
-            input=input,
+            input=given_to_child,
             output=output,
             at_most=at_most,
             on_item_error=on_item_error,
@@ -393,12 +393,11 @@ class Builder(Definition, Generic[StateT, DepsT]):
 
     def chain(self, first: Ref, second: Ref, /, *more: Ref) -> None:
         """Declare fixed edges from each to the next: `g.chain(START, read, write, END)`. A router ends a chain."""
-        line = [first, second, *more]
-        for tail, head in zip(line, line[1:], strict=False):
+        for tail, head in itertools.pairwise([first, second, *more]):
             self.connect(tail, head)
 
     def before(self, first: Ref, second: Ref, /) -> None:
-        """Declare which of two joins fires first where each could wait for the other; `check` says when it is needed."""
+        """Declare which of two joins fires first where each could wait for the other; `check` says when to."""
         self.order(first, second)
 
     def _named(self, fn: object, name: str | None) -> str:

@@ -214,13 +214,13 @@ def container_update(task: Task, key: str) -> Writes:
     node = task.place.node
     schema = task.scope.topology.schema
     if isinstance(node, MapNode):
-        return schema.update(task.values, {node.into: _results(schema, node, task)}, key=key)
+        return schema.update(task.values, {node.into: _results(node, task)}, key=key)
     if isinstance(node, GraphNode):
         return _graph_update(task, node, schema, key)
     return NOTHING
 
 
-def _results(schema: Schema, node: MapNode, task: Task) -> Any:
+def _results(node: MapNode, task: Task) -> Any:
     found: list[Any] = []
     for index, (worked, *rest) in enumerate(task.results):
         if worked:

@@ -7,6 +7,7 @@ Loaded, with networkx, when a graph is first checked, drawn or run.
 # (networkx declares its algorithms through a decorator that hides part of their types.)
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, get_origin
 
@@ -71,7 +72,9 @@ def checked(definition: Definition, state: type[BaseModel], *, inside: tuple[int
     ties, unordered = _ties(analysis, orders)
     if unordered:
         raise GraphError(definition.name, unordered)
-    topology = tabulated(definition.name, definition.nodes, edges, analysis, ties, state, children)
+    topology = tabulated(
+        definition.name, definition.nodes, edges, analysis=analysis, ties=ties, state=state, children=children
+    )
     warnings += [*_parallel_writers(definition, analysis, state), *_parallel_loops(definition.nodes, analysis)]
     return Checked(topology, tuple(dict.fromkeys(warnings)))
 
@@ -176,7 +179,7 @@ def _routers_only(network: nx.DiGraph[str], nodes: Mapping[str, Node]) -> Iterat
 def _faults_of_nodes(definition: Definition, state: type[BaseModel], edges: Sequence[Edge]) -> Iterator[str]:
     for name, node in definition.nodes.items():
         yield from _faults_of_options(name, node, state)
-        yield from _faults_of_kind(name, node, definition, state)
+        yield from _faults_of_kind(name, node, state)
         yield from _faults_of_keys(name, node, state)
     yield from _faults_of_handlers(definition.nodes, edges)
     yield from _faults_of_items(definition.nodes, edges)
@@ -201,7 +204,7 @@ def _unknown_field(where: str, field: str, state: type[BaseModel]) -> Iterator[s
         yield f"{where} `{field}`, which is no field of `{state.__name__}`{hint}"
 
 
-def _faults_of_kind(name: str, node: Node, definition: Definition, state: type[BaseModel]) -> Iterator[str]:
+def _faults_of_kind(name: str, node: Node, state: type[BaseModel]) -> Iterator[str]:
     match node:
         case MapNode():
             yield from _faults_of_map(name, node, state)
@@ -361,7 +364,7 @@ def _total_order(order: nx.DiGraph[str], names: set[str]) -> list[str] | None:
     if set(order.nodes) != names or not nx.is_directed_acyclic_graph(order):
         return None
     line = list(nx.topological_sort(order))
-    one_by_one = all(nx.has_path(order, first, second) for first, second in zip(line, line[1:], strict=False))
+    one_by_one = all(nx.has_path(order, first, second) for first, second in itertools.pairwise(line))
     return line if one_by_one else None
 
 
@@ -430,8 +433,7 @@ def _parallel_loops(nodes: Mapping[str, Node], analysis: Analysis) -> Iterator[s
             if is_choice(nodes[fork]) or inside.out_degree(fork) < 2:
                 continue
             deciders = sorted(name for name in component if _decides(network, nodes, component, name))
-            ways = [head for head in inside.successors(fork)]
-            by_way = [{d for d in deciders if _leads(inside, fork, way, d)} for way in ways]
+            by_way = [{d for d in deciders if _leads(inside, fork, way, d)} for way in inside.successors(fork)]
             alone = [
                 d
                 for place, found in enumerate(by_way)
@@ -440,7 +442,10 @@ def _parallel_loops(nodes: Mapping[str, Node], analysis: Analysis) -> Iterator[s
             ]
             if len(set(alone)) > 1:
                 names = ", ".join(f"`{name}`" for name in dict.fromkeys(alone))
-                yield f"branches out of `{fork}` may each leave or repeat their loop ({names}): let them meet before they decide"
+                yield (
+                    f"branches out of `{fork}` may each leave or repeat their loop ({names}): let them meet before "
+                    "they decide"
+                )
 
 
 def _decides(network: nx.DiGraph[str], nodes: Mapping[str, Node], component: set[str], name: str) -> bool:

@@ -99,7 +99,8 @@ class Commit:
 def common_dominator(commits: Sequence[Commit]) -> Commit:
     """The nearest commit that dominates all of them (itself, for one)."""
     nearest = commits[0]
-    for other in commits[1:]:
+    for commit in commits[1:]:
+        other = commit
         while nearest is not other:
             if nearest.depth >= other.depth:
                 assert nearest.dominator is not None, "START dominates every commit; this is a bug in flowagent"

@@ -253,9 +253,11 @@ def _misfits(name: str, reducers: list[Reducer], annotation: Any) -> Iterator[st
     options = [part for part in _alternatives(annotation) if part is not type(None)]
     bad = [part for part in options if _origin(part) not in tuple(_origin(kind) for kind in known[0])]
     if bad:
-        yield f"field `{name}` uses `{reducers[0].name}`, which needs {known[1]}, but is declared as {short(annotation)}"
+        kind = short(annotation)
+        yield f"field `{name}` uses `{reducers[0].name}`, which needs {known[1]}, but is declared as {kind}"
     elif len(options) < len(_alternatives(annotation)) and any(_origin(part) in (tuple, frozenset) for part in options):
-        yield f"field `{name}` uses `{reducers[0].name}` and may be None: let an empty {short(options[0])} be its beginning"
+        kind = short(options[0])
+        yield f"field `{name}` uses `{reducers[0].name}` and may be None: let an empty {kind} be its beginning"
     elif reducers[0].name == "append" and any(is_tuple(part) and Ellipsis not in get_args(part) for part in options):
         yield f"field `{name}` uses `append` on a tuple of fixed length; write tuple[X, ...]"
 

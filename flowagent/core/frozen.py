@@ -21,7 +21,7 @@ from flowagent.errors import StateError
 
 
 def _refusal(container: str, method: str) -> Callable[..., NoReturn]:
-    def refuse(self: object, *args: object, **kwargs: object) -> NoReturn:
+    def refuse(*_: object, **__: object) -> NoReturn:
         raise StateError(
             f"the state is read-only, so `{method}` on this {container} was refused: return an update instead, "
             f"such as {{'field': new_value}}, or work on a copy ({container}(value))"
@@ -124,7 +124,7 @@ def freeze(value: Any) -> Any:
 _PLAIN: dict[type, type] = {FrozenList: list, FrozenDict: dict, FrozenSet: set}
 
 
-def same(a: Any, b: Any, widen: bool = False) -> bool:  # noqa: FBT001, FBT002  # `map` passes it by place
+def same(a: Any, b: Any, widen: bool = False) -> bool:  # `map` passes it by place
     """Whether two values are alike through and through: types, order of lists, private data; NaN equals itself.
 
     With `widen`, a whole number of the first is also the same as an equal float of the second.
@@ -133,7 +133,7 @@ def same(a: Any, b: Any, widen: bool = False) -> bool:  # noqa: FBT001, FBT002  
     if kind is not _PLAIN.get(type(b), type(b)):
         return widen and kind is int and type(b) is float and bool(a == b)
     if kind in _SCALARS:
-        return a == b or (a != a and b != b)
+        return a == b or (a != a and b != b)  # noqa: PLR0124  # only NaN is not equal to itself
     if kind is list or kind is tuple:
         return len(a) == len(b) and all(map(same, a, b, repeat(widen)))
     if kind is dict:

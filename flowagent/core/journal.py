@@ -192,8 +192,8 @@ def replay(machine: Machine, run_id: str, records: Iterable[Record]) -> None:
             ) from error
         except (KeyError, IndexError, TypeError, AttributeError, AssertionError) as error:
             raise StoreError(
-                f"record {record.seq} of run `{run_id}` ({record.kind} {data.get('task', '')}) does not follow from the "
-                f"records before it: {type(error).__name__}: {error}"
+                f"record {record.seq} of run `{run_id}` ({record.kind} {data.get('task', '')}) does not follow from "
+                f"the records before it: {type(error).__name__}: {error}"
             ) from error
 
 

@@ -124,7 +124,7 @@ class _ctrl_c:  # noqa: N801  # reads as a statement
         if self._active:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    def _handle(self, number: int, frame: FrameType | None) -> None:
+    def _handle(self, _number: int, _frame: FrameType | None) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         self._on_signal()
         if inline.running:

@@ -78,7 +78,7 @@ def _exported_scope(machine: Machine, scope: Scope) -> Data:
     tasks = [task for task in machine.tasks.values() if task.scope is scope and task.index is None]
     return {
         "values": _dumped(schema, commits[0].values) if commits else None,
-        "commits": [_exported_commit(schema, commit, place, scope) for commit in commits],
+        "commits": [_exported_commit(schema, commit, place) for commit in commits],
         "ended": [arrows[arrow] for arrow in scope.ended],
         "waiting": [arrows[arrow] for group in scope.groups.values() for arrow in group],
         "fired": [[join, visit, times] for (join, visit), times in scope.fired.items()],
@@ -110,7 +110,7 @@ def _is_commit(outcome: Any) -> bool:
     return bool(outcome) and outcome[0] and isinstance(outcome[1], Commit)
 
 
-def _exported_commit(schema: Schema, commit: Commit, place: dict[Commit, int], scope: Scope) -> Data:
+def _exported_commit(schema: Schema, commit: Commit, place: dict[Commit, int]) -> Data:
     return {
         "id": commit.id,
         "number": commit.number,

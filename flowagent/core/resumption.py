@@ -33,7 +33,11 @@ class Addition:
     resolve: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def __post_init__(self) -> None:
-        for name, holds in (("answers", "question id: answer"), ("retry", "task: 'fresh'"), ("resolve", "field: value")):
+        for name, holds in (
+            ("answers", "question id: answer"),
+            ("retry", "task: 'fresh'"),
+            ("resolve", "field: value"),
+        ):
             if not isinstance(getattr(self, name), Mapping):
                 kind = AnswerError if name == "answers" else FlowAgentError
                 raise kind(f"{name}= takes {{{holds}}}, not {short(getattr(self, name))}")

@@ -7,7 +7,7 @@ import platform
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, get_args
 
 import pydantic
@@ -46,7 +46,7 @@ class Options:
     """
 
     deps: Any = None
-    limits: Limits = Limits()
+    limits: Limits = field(default_factory=Limits)
     on_failure: OnFailure = "finish"
     durability: Durability = "step"
     listener: Listener | None = None

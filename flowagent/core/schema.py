@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from difflib import get_close_matches
-from functools import lru_cache
+from functools import cache
 from typing import Any, cast
 
 from pydantic import BaseModel, ValidationError
@@ -379,7 +379,7 @@ def _named(field: StateField, whole: Any, key: str) -> Any:
     return reducer.fold(None, reducer.prepare(whole, key))
 
 
-@lru_cache(maxsize=None)
+@cache
 def schema_of(model: type[BaseModel]) -> Schema:
     """The compiled form of a model; compiled once."""
     return Schema(model)

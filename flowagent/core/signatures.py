@@ -67,10 +67,11 @@ def hints_of(call: Any) -> dict[str, Any]:
     """
     while isinstance(call, functools.partial):
         call = call.func
-    target = call if isinstance(call, (types.FunctionType, types.MethodType)) else getattr(type(call), "__call__", call)
+    is_plain = isinstance(call, (types.FunctionType, types.MethodType))
+    target = call if is_plain else getattr(type(call), "__call__", call)  # noqa: B004  # its annotations are wanted
     try:
         return typing.get_type_hints(target, include_extras=True)
-    except Exception:  # an annotation is user code and may raise anything
+    except Exception:  # noqa: BLE001  # an annotation is user code and may raise anything
         return dict(_one_by_one(target))
 
 
@@ -101,7 +102,7 @@ def _one_by_one(target: Any) -> Iterator[tuple[str, Any]]:
             continue
         try:
             yield name, eval(hint, names, dict(closure))  # noqa: S307  # the function's own annotation, as typing does
-        except Exception:  # unresolvable: the caller names `to=` as the remedy
+        except Exception:  # noqa: BLE001  # unresolvable: the caller names `to=` as the remedy
             continue
 
 

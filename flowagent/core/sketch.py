@@ -179,7 +179,7 @@ def _frame(topology: Topology, path: Path, story: _Story | None) -> Frame:
     return Frame(
         path=path,
         title=topology.name,
-        boxes=tuple(_box(place, path, story, topology) for place in [*places, topology.places[1]]),
+        boxes=tuple(_box(place, path, story) for place in [*places, topology.places[1]]),
         arrows=tuple(_arrows(topology, path, story)),
         frames=tuple(
             _frame(place.child, (*path, place.name), story) for place in topology.places if place.child is not None
@@ -187,7 +187,7 @@ def _frame(topology: Topology, path: Path, story: _Story | None) -> Frame:
     )
 
 
-def _box(place: Place, path: Path, story: _Story | None, topology: Topology) -> Box:
+def _box(place: Place, path: Path, story: _Story | None) -> Box:
     own = (*path, place.name)
     marks = None
     if story is not None:
@@ -199,13 +199,13 @@ def _box(place: Place, path: Path, story: _Story | None, topology: Topology) -> 
         kind=_kind(place),
         doc="" if node is None else node.options.doc,
         tags=() if node is None else node.options.tags,
-        join=_join(place, topology),
+        join=_join(place),
         mapped=isinstance(node, MapNode),
         marks=marks,
     )
 
 
-def _join(place: Place, topology: Topology) -> Any:
+def _join(place: Place) -> Any:
     if place.node is not None and place.node.options.join == "each":
         return "each"
     return "all" if place.is_join else None

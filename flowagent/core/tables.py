@@ -34,6 +34,7 @@ def tabulated(
     name: str,
     nodes: Mapping[str, Node],
     edges: Sequence[Edge],
+    *,
     analysis: Analysis,
     ties: Sequence[Sequence[str]],
     state: Any,
@@ -143,8 +144,11 @@ def _result_codec(state: type[BaseModel], node: MapNode) -> Codec:
 
 
 def _noted(analysis: Analysis, nodes: Mapping[str, Node]) -> list[str]:
-    """The nodes whose visits must be known further down: dominators of joins and of nodes that run once for each
-    arrival, and joins that come round (the number of the last time stands in the mark)."""
+    """The nodes whose visits must be known further down.
+
+    They are the dominators of joins and of nodes that run once for each arrival, and the joins that come round (how
+    often stands in the mark).
+    """
     wanted = {analysis.dominator[join] for join in analysis.joins}
     wanted |= {join for join in analysis.joins if join in analysis.reach[join]}
     each = {name for name, node in nodes.items() if node.options.join == "each"} | handlers(nodes)

@@ -93,7 +93,7 @@ def _copied_on_first_look(name: str) -> property:
     return property(look)
 
 
-def _refuse_assignment(view: BaseModel, name: str, *value: Any) -> NoReturn:
+def _refuse_assignment(view: BaseModel, name: str, *_: Any) -> NoReturn:
     raise StateError(
         f"`{type(view).__name__}` is read-only in a node, so changing `{name}` was refused: return "
         f"{{{name!r}: value}} from the node, or make a changed model with replace(state, {name}=value)"

@@ -34,10 +34,14 @@ class Source(Protocol):
     """Who wrote something: a commit, as far as merging must know it."""
 
     @property
-    def id(self) -> str: ...
+    def id(self) -> str:
+        """The task's id."""
+        ...
 
     @property
-    def writes(self) -> Writes: ...
+    def writes(self) -> Writes:
+        """What it wrote."""
+        ...
 
 
 def folded(reducer: Reducer | None, old: Any, write: Write) -> Any:
