@@ -8,6 +8,8 @@ Variants
 `--sync` chooses the durability: `full` is "step", the default; `normal` is "fast". There is no `off`.
 """
 
+# pyright: reportUnknownMemberType=false
+# (apsw's stubs name `collections.abc.Buffer`, which Python 3.11 does not have.)
 from __future__ import annotations
 
 import asyncio

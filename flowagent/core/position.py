@@ -139,7 +139,9 @@ def _restore_scope(machine: Machine, scope: Scope, data: Data) -> None:
     scope.fired = {(join, visit): times for join, visit, times in data["fired"]}
     commits[0].values = schema.load(data["values"])
     for commit in commits[1:]:
-        top, values, _ = meet(schema, commit.parents)
+        # What it set itself is not merged from its branches: they may be in conflict over it, and that was settled.
+        whole = {name: write for name, write in commit.writes.items() if write.kind != "delta"}
+        top, values, _ = meet(schema, commit.parents, whole)
         commit.dominator, commit.depth = top, top.depth + 1
         commit.values = applied(schema.reducers, values, commit.writes)
 
