@@ -266,8 +266,9 @@ def _restore_progress(machine: Machine, task: Task, data: Data) -> None:
             task.child.values = topology.schema.load(data["child"]["final"])
             task.child.since = _loaded_writes(topology.schema, data["child"]["since"])
     failures = tuple(Failure(**one) for one in data["failures"])
-    # A merge that had failed has been tried again: it is `regain` that says whether it still fails.
-    machine.stand(task, data["status"], () if failures and failures[0].merge else failures)
+    # A merge of its own that had failed has been tried again: it is `regain` that says whether it still fails.
+    was_unmerged = bool(failures) and failures[0].merge and failures[0].task == task.id
+    machine.stand(task, data["status"], () if was_unmerged else failures)
 
 
 def _restore_items(machine: Machine, task: Task, data: Data, commits: Sequence[Commit]) -> None:
