@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -43,7 +45,18 @@ def test_version_and_help_are_told(cli: CommandLine) -> None:
     assert (unknown.code, unknown.out) == (2, "")
 
 
-def test_demo_plays_that_of_the_checkout(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def no_examples_imported() -> Iterator[None]:
+    """The examples as if nobody had imported them yet; afterwards those that somebody had."""
+    before = {name: sys.modules.pop(name) for name in list(sys.modules) if name.split(".")[0] == "examples"}
+    yield
+    for name in [name for name in sys.modules if name.split(".")[0] == "examples"]:
+        del sys.modules[name]
+    sys.modules.update(before)
+
+
+@pytest.mark.usefixtures("no_examples_imported")
+def test_demo_plays_that_of_the_checkout(folder: Path) -> None:
     """With the options as they were given; its exit code is the command's."""
     package = folder / "examples" / "triage"
     package.mkdir(parents=True)

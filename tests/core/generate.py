@@ -202,7 +202,12 @@ def planned(rng: random.Random, name: str = "g", *, size: int = 8, depth: int = 
 
 
 def _node(rng: random.Random, prefix: str, number: int, depth: int) -> Planned:
-    kinds = [*_KINDS, *_often("item", 2 * (number > 0)), *_often("graph", depth), *_often("map_graph", depth)]
+    kinds: list[Kind] = [
+        *_KINDS,
+        *_often("item", 2 * (number > 0)),
+        *_often("graph", depth),
+        *_often("map_graph", depth),
+    ]
     name = "abcdefghijklmnopqrstuvwxyz"[number]
     if not rng.randint(0, 19):
         name += " 50% [x]/(y)~@"
