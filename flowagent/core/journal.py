@@ -254,7 +254,7 @@ def answer(machine: Machine, question_id: str, value: Any) -> None:
 
 def _fail(machine: Machine, data: dict[str, Any]) -> None:
     failures = tuple(Failure(**error) for error in data["errors"])
-    if failures and failures[0].merge:
+    if failures and failures[0].merge and failures[0].task == data["task"]:
         return  # told for readers; the merge itself is tried again
     if data["task"] not in machine.tasks and not _holders(machine, data["task"]):
         return  # it has been forgotten with its container

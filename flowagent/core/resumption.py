@@ -9,7 +9,7 @@ from typing import Any
 
 from flowagent.core import journal
 from flowagent.core.fields import short
-from flowagent.core.machine import Machine
+from flowagent.core.machine import Machine, is_unmerged
 from flowagent.core.questions import accepted
 from flowagent.core.records import Record, RecordKind
 from flowagent.core.reducers import Replace
@@ -91,21 +91,33 @@ def _resolved(machine: Machine, resolve: Mapping[str, Any]) -> Sequence[bytes]:
     bodies: list[bytes] = []
     used: set[str] = set()
     for task in machine.failed_tasks():
-        if not task.failures[0].merge:
+        if not is_unmerged(task):
             continue
         wanted = _wanted(task, resolve, used)
         if not wanted:
             continue
-        writes = _as_sets(task, wanted)
-        try:
-            machine.resolve(task, writes)
-        except ConflictError as error:
-            raise StateError(f"resolve= settles `{task.id}` only in part: {error}") from error
-        bodies.append(journal.resolved(task, writes, time.time()))
+        bodies.append(journal.resolved(task, _settled(machine, task, wanted, resolve, used), time.time()))
     left = [name for name in resolve if name not in used]
     if left:
         raise StateError(f"resolve= names {', '.join(f'`{name}`' for name in left)}, and no failed merge is about that")
     return bodies
+
+
+def _settled(
+    machine: Machine, task: Task, wanted: dict[str, Any], resolve: Mapping[str, Any], used: set[str]
+) -> Writes:
+    """Settle one failed merge, which names one field in conflict after another."""
+    while True:
+        writes = _as_sets(task, wanted)
+        try:
+            machine.resolve(task, writes)
+        except ConflictError as error:
+            if error.field in wanted or error.field not in resolve:
+                raise StateError(f"resolve= settles `{task.id}` only in part: {error}") from error
+            wanted[error.field] = resolve[error.field]
+            used.add(error.field)
+        else:
+            return writes
 
 
 def _wanted(task: Task, resolve: Mapping[str, Any], used: set[str]) -> dict[str, Any]:
