@@ -8,7 +8,7 @@ Nothing here opens, commits or waits; nothing here changes a Python object.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, cast
 from zlib import crc32
@@ -21,13 +21,6 @@ from flowagent.stores.sqlite_runs import NO_RUN, NUMBERS, Grip, Row
 
 _INSERT: Final = (
     "INSERT INTO records(id, epoch, kind, data, sum) SELECT ?1, ?2, ?3, ?4, ?5 FROM runs WHERE key = ?6 AND epoch = ?2"
-)
-
-# A node and the router behind it are stored together at every step: one statement is a transaction by itself, and
-# costs a fifth of one that is begun, marked, filled row by row, unmarked and committed.
-_INSERT_TWO: Final = (
-    "INSERT INTO records(id, epoch, kind, data, sum) SELECT two.* FROM "
-    "(VALUES (?1, ?2, ?3, ?4, ?5), (?6, ?2, ?7, ?8, ?9)) AS two, runs WHERE key = ?10 AND epoch = ?2"
 )
 
 
@@ -75,16 +68,13 @@ def create(cursor: apsw.Cursor, store: str, birth: Birth, me: str) -> tuple[Grip
     return grip, after
 
 
-def insert(cursor: apsw.Cursor, grip: Grip, records: Sequence[Record], first: int) -> None:
+def insert(cursor: apsw.Cursor, grip: Grip, records: Iterable[Record], first: int) -> None:
     """Insert records numbered from `first`, if the run still has the grip's epoch.
 
     Raises:
         RunConflict: it has not, or a number is taken.
         StoreError: a number was left out.
     """
-    if len(records) == 2:
-        _insert_two(cursor, grip, records, first)
-        return
     _, run_id, key, epoch, crc = grip
     seq = first
     for record in records:
@@ -99,23 +89,6 @@ def insert(cursor: apsw.Cursor, grip: Grip, records: Sequence[Record], first: in
         if cursor.connection.changes() != 1:
             raise lost(cursor, grip)
         seq += 1
-
-
-def _insert_two(cursor: apsw.Cursor, grip: Grip, records: Sequence[Record], first: int) -> None:
-    _, run_id, key, epoch, crc = grip
-    (one, kind, data), (two, kind_two, data_two) = records
-    if one != first or two != first + 1:
-        wrong, right = (one, first) if one != first else (two, first + 1)
-        raise rules.misnumbered(run_id, wrong, right)
-    start = key * NUMBERS + first
-    total, total_two = record_sum(crc, one, epoch, kind, data), record_sum(crc, two, epoch, kind_two, data_two)
-    row = (start, epoch, kind, data, total, start + 1, kind_two, data_two, total_two, key)
-    try:
-        cursor.execute(_INSERT_TWO, row)
-    except apsw.ConstraintError as error:
-        raise rules.misnumbered(run_id, first, first + 1) from error
-    if cursor.connection.changes() != 2:
-        raise lost(cursor, grip)
 
 
 def set_status(cursor: apsw.Cursor, grip: Grip, status: Status, after: int) -> None:

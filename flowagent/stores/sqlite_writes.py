@@ -84,8 +84,8 @@ class Append(Write[None]):
     ) -> None:
         super().__init__(lease.database)
         self.durable = durable
-        self.single = 0 < len(records) < 3 and status is None and snapshot is None and not lease.unsure
-        self.size = len(records[0].data) if len(records) == 1 else _size(records, snapshot)
+        self.single = len(records) == 1 and status is None and snapshot is None and not lease.unsure
+        self.size = len(records[0].data) if self.single else _size(records, snapshot)
         self._lease = lease
         self._records = records
         self._status: Status | None = status
