@@ -8,8 +8,8 @@ work is told in `docs/design.md`; the words are the same here.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, cast
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from flowagent.core import ids
 from flowagent.core.commits import (
@@ -25,13 +25,28 @@ from flowagent.core.commits import (
     seal,
     written_beside,
 )
+from flowagent.core.containers import (
+    at_most_of,
+    catches,
+    has_begun_inside,
+    holder_of,
+    is_beside,
+    is_caught_below,
+    is_contained,
+    is_unmerged,
+    limited,
+    mapped_items,
+    tolerates,
+    upwards,
+)
 from flowagent.core.facts import Failure, Question, TaskStatus, Way
-from flowagent.core.nodes import END, GraphNode, ItemNode, MapNode
+from flowagent.core.nodes import END, ItemNode, MapNode
 from flowagent.core.policies import OnFailure
 from flowagent.core.scope import NO_RESULTS, GroupKey, Scope, Task
+from flowagent.core.tips import folded_ends, tails_of
 from flowagent.core.topology import Place, Topology
-from flowagent.core.writes import NOTHING, Values, Write, Writes, applied
-from flowagent.errors import ConflictError, StateError
+from flowagent.core.writes import NOTHING, Values, Writes, applied
+from flowagent.errors import StateError
 
 _END = 1
 
@@ -105,7 +120,7 @@ class Machine:
         task.failures = failures
         if task.place.handler is not None and task.index is None:
             self._hand_over(task)
-        elif task.container is not None and _tolerates(task.container):
+        elif task.container is not None and tolerates(task.container):
             self._drop_inside(task)
             self._settle(task, (False, failures))
         else:
@@ -159,7 +174,7 @@ class Machine:
         item = self._waits_with(task)
         self._go_on_around(task)
         self._rise(task)
-        if task.closing or not _has_begun_inside(task):
+        if task.closing or not has_begun_inside(task):
             self._start_again(task, item)
             return
         task.status = "inside"
@@ -256,7 +271,7 @@ class Machine:
 
     def is_halted(self) -> bool:
         """Whether a failure that nobody catches stands in the way of the rest."""
-        return any(not _is_contained(task) for task in self.failing.values())
+        return any(not is_contained(task) for task in self.failing.values())
 
     def failed_tasks(self) -> list[Task]:
         """The tasks that stand failed, by id."""
@@ -308,7 +323,7 @@ class Machine:
     def look_again(self) -> None:
         """Find the containers that are stuck, after all tasks were restored."""
         for task in list(self.failing.values()):
-            self._look_whether_stuck(_holder(task))
+            self._look_whether_stuck(holder_of(task))
 
     # -- commits ---------------------------------------------------------------------------------------------------
 
@@ -520,17 +535,17 @@ class Machine:
         """Start the next items, as far as `at_most` allows."""
         while container.queued and not self._is_full(container):
             item = container.queued.popleft()
-            if item.closing or not _has_begun_inside(item):
+            if item.closing or not has_begun_inside(item):
                 self._make_ready(item)
                 continue
             item.status = "inside"
             for inner in list(self._inside(item)):
-                if inner.status == "queued" and _limited(inner) is item:
+                if inner.status == "queued" and limited(inner) is item:
                     self._make_ready(inner)
 
     def _is_full(self, container: Task) -> bool:
         """Whether as many items are under way as may be; those that failed, or can go no further, are not."""
-        at_most, items = _at_most(container), container.items or {}
+        at_most, items = at_most_of(container), container.items or {}
         if at_most is None:
             return False
         under_way = len(items) - len(container.queued or ())
@@ -540,7 +555,7 @@ class Machine:
 
     def _waits_with(self, task: Task) -> Task | None:
         """The item that a failed task has to wait with before it is run again, as its place was given to others."""
-        item = _limited(task)
+        item = limited(task)
         if item is None or item.container is None:
             return None
         return item if item.status == "queued" or (self._is_at_rest(item) and self._is_full(item.container)) else None
@@ -647,7 +662,7 @@ class Machine:
 
     def _go_on_around(self, task: Task) -> None:
         """A task that stood failed goes on, and so do the containers around it that were stuck or failed over it."""
-        for holder in _upwards(_holder(task)):
+        for holder in upwards(holder_of(task)):
             self._unstick(holder)
             if holder.status == "failed":
                 self._rise(holder)
@@ -662,22 +677,22 @@ class Machine:
         while task is not None:
             if task.container is not None:
                 self._release_queued(task.container)
-            if task.status == "inside" and _catches(task):
+            if task.status == "inside" and catches(task):
                 if task not in self.stuck and self._is_at_rest(task):
                     self.stuck.append(task)
                 return
-            task = _holder(task)
+            task = holder_of(task)
 
     def _is_at_rest(self, task: Task) -> bool:
         """Whether a task stands failed, or nothing inside it can go on because of what failed there."""
         has_failed = task.status == "failed"
-        if not _has_begun_inside(task):
+        if not has_begun_inside(task):
             return has_failed
         for other in self._inside(task):
             if other.status in ("ready", "queued", "running", "asking"):
                 return False
             if other.status == "failed":
-                if _is_caught_below(other, task):
+                if is_caught_below(other, task):
                     return False  # the container that catches it is stuck itself, and decided on first
                 has_failed = True
         return has_failed
@@ -693,49 +708,7 @@ class Machine:
         """Whether a task may start although others have failed."""
         if self.on_failure == "continue":
             return True
-        return all(_is_contained(failed) or _is_beside(task, failed) for failed in self.failing.values())
-
-
-def mapped_items(collection: Any) -> list[Any]:
-    """The items of a collection, in an order that is the same in every process."""
-    if isinstance(collection, (set, frozenset)):
-        return sorted(collection, key=repr)  # pyright: ignore[reportUnknownArgumentType]
-    if collection is None:
-        return []
-    return cast("list[Any]", collection) if isinstance(collection, list) else list(collection)
-
-
-def folded_ends(scope: Scope, tasks: Any) -> tuple[Values, tuple[str, ...]]:
-    """The fold of all live and ended tokens of a graph; fields in conflict keep their common dominator's value."""
-    ends = fold_order(tails_of(scope, tasks) or [scope.start])
-    unmerged: list[str] = []
-    settled: Writes = {}
-    while True:
-        try:
-            _, values, _ = meet(scope.topology.schema, ends, settled)
-        except ConflictError as error:
-            unmerged.append(error.field)
-            old = common_dominator(ends).values[error.field]
-            settled = {**settled, error.field: Write("set", [old], [])}
-        else:
-            return values, tuple(unmerged)
-
-
-def is_unmerged(task: Task) -> bool:
-    """Whether a task stands failed because the branches that meet there could not be merged."""
-    return bool(task.failures) and task.failures[0].merge and task.failures[0].task == task.id
-
-
-def _has_begun_inside(task: Task) -> bool:
-    return task.child is not None or task.items is not None
-
-
-def tails_of(scope: Scope, tasks: Iterable[Task]) -> list[Commit]:
-    """The commits that the live and ended tokens of a graph come from."""
-    tails = [arrow.tail for task in tasks if task.scope is scope and task.index is None for arrow in task.arrows]
-    tails += [arrow.tail for arrows in scope.groups.values() for arrow in arrows]
-    tails += [arrow.tail for arrow in scope.ended]
-    return list(dict.fromkeys(tails))
+        return all(is_contained(failed) or is_beside(task, failed) for failed in self.failing.values())
 
 
 def _may_step_on(scope: Scope, way: Way) -> bool:
@@ -758,57 +731,3 @@ def _number(place: Place, tail: Commit, scope: Scope) -> tuple[str, int]:
     if place.tie is not None:  # fired alone, it may be reached again by what does not descend from that firing
         times = scope.fired[place.index, within.visit]
     return f"{within.number}.{times}" if within.number else str(times), times
-
-
-def _holder(task: Task) -> Task | None:
-    return task.container or task.scope.owner
-
-
-def _upwards(task: Task | None) -> Iterator[Task]:
-    while task is not None:
-        yield task
-        task = _holder(task)
-
-
-def _tolerates(container: Task) -> bool:
-    node = container.place.node
-    return isinstance(node, MapNode) and node.on_item_error != "fail"
-
-
-def _catches(task: Task) -> bool:
-    """Whether a container fails itself, in place of letting what failed inside stand: somebody handles it."""
-    if task.container is not None:
-        return _tolerates(task.container)
-    node = task.place.node
-    retried = node is not None and node.options.retry is not None and isinstance(node, (GraphNode, MapNode))
-    return task.place.handler is not None or retried
-
-
-def _is_contained(task: Task) -> bool:
-    return any(_catches(holder) for holder in _upwards(_holder(task)))
-
-
-def _is_caught_below(task: Task, top: Task) -> bool:
-    """Whether a container between a failed task and one further up still has to fail in place of it."""
-    for holder in _upwards(_holder(task)):
-        if holder is top:
-            return False
-        if holder.status == "inside" and _catches(holder):
-            return True
-    return False
-
-
-def _at_most(container: Task) -> int | None:
-    node = container.place.node
-    return node.at_most if isinstance(node, MapNode) else None
-
-
-def _limited(task: Task) -> Task | None:
-    """The nearest item of a map with `at_most` that a task is, or is inside of."""
-    return next((one for one in _upwards(task) if one.container and _at_most(one.container) is not None), None)
-
-
-def _is_beside(task: Task, failed: Task) -> bool:
-    """Whether a task belongs to another item of a map in which one item failed."""
-    items = {one.container.id: one.id for one in _upwards(failed) if one.container is not None}
-    return any(one.container is not None and items.get(one.container.id, one.id) != one.id for one in _upwards(task))

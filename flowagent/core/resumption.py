@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flowagent.core import journal
+from flowagent.core.containers import is_unmerged
 from flowagent.core.fields import short
-from flowagent.core.machine import Machine, is_unmerged
+from flowagent.core.machine import Machine
 from flowagent.core.questions import accepted
 from flowagent.core.records import Record, RecordKind
 from flowagent.core.reducers import Replace

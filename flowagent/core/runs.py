@@ -192,15 +192,20 @@ async def cancel(place: Place, run_id: str, *, timeout: float = 30.0) -> Run[Any
         await _until_stopped(place.store, run_id, timeout)
         return await load(place, run_id)
     lease = await place.store.claim(run_id, blocking=loops.own_loop.get())
-    last = (await place.store.read(run_id, after=lease.next_seq - 2))[-1]
-    if last.kind == "ended" and journal.read(run_id, last).get("status") == "completed":
-        await place.store.append(lease, [], status="completed")  # somebody has finished it in the meantime
+    try:
+        await _note_cancelled(place, lease)
+    finally:
         await place.store.release(lease)
-        return await load(place, run_id)
+    return await load(place, run_id)
+
+
+async def _note_cancelled(place: Place, lease: Lease) -> None:
+    last = (await place.store.read(lease.run_id, after=lease.next_seq - 2))[-1]
+    if last.kind == "ended" and journal.read(lease.run_id, last).get("status") == "completed":
+        await place.store.append(lease, [], status="completed")  # somebody has finished it in the meantime
+        return
     body = journal.plain(time.time(), status="cancelled", reason="somebody asked to cancel it")
     await place.store.append(lease, [Record(lease.next_seq, "ended", body)], status="cancelled")
-    await place.store.release(lease)
-    return await load(place, run_id)
 
 
 async def _until_stopped(store: Store, run_id: str, timeout: float) -> None:

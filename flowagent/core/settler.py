@@ -10,10 +10,11 @@ from typing import Any
 
 from flowagent.core import calls, journal
 from flowagent.core.attempts import Outcome
+from flowagent.core.containers import mapped_items
 from flowagent.core.events import Asked, TaskDone, TaskStarted
 from flowagent.core.facts import Failure, Question, Way
 from flowagent.core.fields import Codec, text_of
-from flowagent.core.machine import Machine, mapped_items
+from flowagent.core.machine import Machine
 from flowagent.core.nodes import GateNode, MapNode
 from flowagent.core.questions import gate_question, once_question, once_update
 from flowagent.core.recorder import Recorder

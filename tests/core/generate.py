@@ -19,9 +19,10 @@ from typing import Annotated, Any, Literal, TypeAlias
 from hypothesis import strategies as st
 
 from flowagent.core.commits import Sent
+from flowagent.core.containers import is_unmerged
 from flowagent.core.facts import Failure, Question, Way
 from flowagent.core.graph import Graph
-from flowagent.core.machine import Machine, is_unmerged
+from flowagent.core.machine import Machine
 from flowagent.core.nodes import END, START, GateNode, GraphNode, ItemNode, MapNode, RouterNode, is_choice
 from flowagent.core.policies import OnFailure, Retry
 from flowagent.core.position import export, restored
