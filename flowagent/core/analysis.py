@@ -47,10 +47,15 @@ def analysed(nodes: Mapping[str, Node], edges: Sequence[Edge]) -> Analysis:
     """Dominators and, for each join, the nodes from which it can be reached without passing its dominator."""
     network = network_of(nodes, edges)
     dominator = {name: above for name, above in nx.immediate_dominators(network, START).items() if above is not None}
-    once_each = {name for name, node in nodes.items() if node.options.join == "each"} | handlers(nodes)
-    joins = tuple(name for name in nodes if network.in_degree(name) > 1 and name not in once_each and name in dominator)
+    each = once_each(nodes)
+    joins = tuple(name for name in nodes if network.in_degree(name) > 1 and name not in each and name in dominator)
     reach = {join: _reach(network, join, dominator[join]) for join in joins}
     return Analysis(network=network, dominator=dominator, joins=joins, reach=reach)
+
+
+def once_each(nodes: Mapping[str, Node]) -> set[str]:
+    """The names of the nodes that run once for each arrival: those with `join="each"`, and the handlers of errors."""
+    return {name for name, node in nodes.items() if node.options.join == "each"} | handlers(nodes)
 
 
 def handlers(nodes: Mapping[str, Node]) -> set[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, NamedTuple
 
 from flowagent.core.commits import Sent
@@ -42,6 +42,10 @@ class Failure:
     message: str
     merge: bool = False
     cause: BaseException | None = field(default=None, compare=False, repr=False)
+
+    def plain(self) -> dict[str, Any]:
+        """What can be stored of it; the exception itself stays in its process."""
+        return {one.name: getattr(self, one.name) for one in fields(self) if one.name != "cause"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

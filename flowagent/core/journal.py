@@ -93,16 +93,11 @@ def failed(task: Task, failures: Sequence[Failure], *, final: bool, at: float, s
             "node": task.place.name,
             "attempt": task.attempt,
             "final": final,
-            "errors": [told(failure) for failure in failures],
+            "errors": [failure.plain() for failure in failures],
             "at": round(at, 3),
             "s": round(seconds, 6),
         }
     )
-
-
-def told(failure: Failure) -> dict[str, Any]:
-    """A failure as plain data; the exception itself stays in its process."""
-    return {name: getattr(failure, name) for name in ("graph", "node", "task", "attempt", "kind", "message", "merge")}
 
 
 def asked(question: Question, at: float) -> bytes:

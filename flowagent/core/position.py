@@ -210,8 +210,8 @@ def _exported_progress(machine: Machine, task: Task) -> Data:
         "attempt": task.attempt,
         "tried": task.tried,
         "closing": task.closing,
-        "failures": [_told(failure) for failure in task.failures],
-        "caught": [_told(failure) for failure in task.caught],
+        "failures": [failure.plain() for failure in task.failures],
+        "caught": [failure.plain() for failure in task.caught],
         "memos": task.memos,
         "answers": task.answers,
         "attempted": task.attempted,
@@ -234,7 +234,7 @@ def _exported_result(outcome: Any, place: dict[Commit, int]) -> Any:
         return None
     if _is_commit(outcome):
         return {"commit": place[outcome[1]]}
-    return {"value": outcome[2].decode()} if outcome[0] else {"failed": [_told(failure) for failure in outcome[1]]}
+    return {"value": outcome[2].decode()} if outcome[0] else {"failed": [failure.plain() for failure in outcome[1]]}
 
 
 def _restore_task(machine: Machine, scope: Scope, data: Data, arrows: list[Arrow], commits: Sequence[Commit]) -> None:
@@ -293,18 +293,6 @@ def _restored_result(task: Task, outcome: Any, commits: Sequence[Commit]) -> Any
 
 
 # -- values --------------------------------------------------------------------------------------------------------
-
-
-def _told(failure: Failure) -> Data:
-    return {
-        "graph": failure.graph,
-        "node": failure.node,
-        "task": failure.task,
-        "attempt": failure.attempt,
-        "kind": failure.kind,
-        "message": failure.message,
-        "merge": failure.merge,
-    }
 
 
 def _dumped(schema: Schema, values: Values | None) -> dict[str, str] | None:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 from pydantic_core import to_json
 
 from flowagent.core import ids
-from flowagent.core.analysis import Analysis, handlers
+from flowagent.core.analysis import Analysis, once_each
 from flowagent.core.facts import Way
 from flowagent.core.fields import Codec
 from flowagent.core.nodes import (
@@ -63,7 +63,7 @@ def tabulated(
     for join in analysis.joins:
         for node_name in analysis.reach[join]:
             holds.setdefault(node_name, []).append(Hold(join=index[join], slot=slots[analysis.dominator[join]]))
-    once_each = {n for n, node in nodes.items() if node.options.join == "each"} | handlers(nodes)
+    each = once_each(nodes)
 
     def place(node_name: str) -> Place:
         node = nodes.get(node_name)
@@ -88,7 +88,7 @@ def tabulated(
             chooses=chooses,
             handler=None if handler is None else index[handler],
             is_join=node_name in analysis.reach,
-            each=node_name in once_each,
+            each=node_name in each,
             slot=slots.get(dominator, 0),
             own_slot=slots.get(node_name),
             comes_round=node_name in analysis.reach.get(node_name, ()),
@@ -151,8 +151,7 @@ def _noted(analysis: Analysis, nodes: Mapping[str, Node]) -> list[str]:
     """
     wanted = {analysis.dominator[join] for join in analysis.joins}
     wanted |= {join for join in analysis.joins if join in analysis.reach[join]}
-    each = {name for name, node in nodes.items() if node.options.join == "each"} | handlers(nodes)
-    wanted |= {analysis.dominator[name] for name in each if name in analysis.dominator}
+    wanted |= {analysis.dominator[name] for name in once_each(nodes) if name in analysis.dominator}
     return [name for name in [START, *nodes] if name in wanted or name == START]
 
 
