@@ -56,7 +56,7 @@ class NodeTimeoutError(FlowAgentError, TimeoutError):
 class Attempt:
     """The port through which one attempt's `Context` reaches the engine."""
 
-    __slots__ = ("_engine", "_loop", "asked", "in_thread", "is_inline", "task")
+    __slots__ = ("_engine", "_loop", "asked", "in_thread", "is_inline", "is_over", "task")
 
     def __init__(self, engine: Engine, task: Task, *, is_inline: bool, in_thread: bool) -> None:
         self._engine = engine
@@ -65,17 +65,29 @@ class Attempt:
         self.is_inline = is_inline
         self.in_thread = in_thread
         self.asked = False
+        self.is_over = False
+
+    def _refuse_when_over(self) -> None:
+        """A thread that outlived its timeout, or whatever else kept the context, has no part in what comes after."""
+        if self.is_over:
+            raise FlowAgentError(
+                "this Context belongs to an attempt that is over, so nothing can be recorded or told through it any "
+                "more: do not keep it beyond the call of the node"
+            )
 
     def recorded(self, name: str) -> Any:
         """See `Port.recorded`."""
+        self._refuse_when_over()
         return (self.task.memos or {}).get(name)
 
     async def remember(self, name: str, data: dict[str, Any]) -> None:
         """See `Port.remember`."""
+        self._refuse_when_over()
         await self._engine.remember(self.task, name, data)
 
     async def ask(self, name: str, question: str, schema: Any) -> bytes | None:
         """See `Port.ask`."""
+        self._refuse_when_over()
         known = (self.task.answers or {}).get(name)
         if known is not None:
             return known.encode() if isinstance(known, str) else known
@@ -115,6 +127,7 @@ class Attempt:
 
     def emit(self, name: str, data: Any) -> None:
         """See `Port.emit`."""
+        self._refuse_when_over()
         if self.in_thread and not self.is_inline:
             self._loop.call_soon_threadsafe(self._engine.teller.emitted, self.task, name, data)
         else:
@@ -122,6 +135,9 @@ class Attempt:
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
         """See `Port.wait`."""
+        if self.is_over:
+            work.close()
+            self._refuse_when_over()
         if not self.is_inline:
             return asyncio.run_coroutine_threadsafe(work, self._loop).result()
         # On the loop's own thread nothing can be waited for; but there the store commits without waiting.
@@ -171,23 +187,31 @@ def run_inline(engine: Engine, task: Task, item: Any) -> Outcome:
     function = function_of(task)
     arguments, view, attempt = prepared(engine, task, function, item, is_inline=True)
     started = time.perf_counter()
+    returned, error = call_inline(engine.is_interrupted, function.call, *arguments)
+    outcome = Outcome(task, time.perf_counter() - started, returned, error, view=view)
+    if attempt is not None:
+        attempt.is_over = True
+        outcome.paused = attempt.asked
+    if isinstance(error, Paused):
+        outcome.error, outcome.paused = None, True
+    return outcome
+
+
+def call_inline(
+    is_interrupted: Callable[[], bool], call: Callable[..., Any], *arguments: Any
+) -> tuple[Any, BaseException | None]:
+    """What a sync function gives or raises when it is called on the loop's own thread, in a context of its own."""
     inline.running = True
     try:
-        returned = contextvars.copy_context().run(function.call, *arguments)
-        outcome = Outcome(task, 0.0, returned, None, False, view)
-    except Paused:
-        outcome = Outcome(task, 0.0, paused=True)
+        return contextvars.copy_context().run(call, *arguments), None
     except KeyboardInterrupt as error:
-        if engine.is_interrupted():
+        if is_interrupted():
             raise
-        outcome = Outcome(task, 0.0, error=error)
+        return None, error
     except BaseException as error:  # noqa: BLE001  # a node may raise anything; it becomes the task's failure
-        outcome = Outcome(task, 0.0, error=error)
+        return None, error
     finally:
         inline.running = False
-    outcome.seconds = time.perf_counter() - started
-    outcome.paused = outcome.paused or (attempt is not None and attempt.asked)
-    return outcome
 
 
 async def wait_again(task: Task, delay: float) -> Outcome:
@@ -227,6 +251,9 @@ async def run_beside(engine: Engine, task: Task, item: Any, delay: float) -> Out
         outcome.error = error  # the node raised it itself, which is a failure like any other
     except BaseException as error:  # noqa: BLE001  # a node may raise anything; it becomes the task's failure
         outcome.error = error
+    finally:
+        if attempt is not None:
+            attempt.is_over = True
     outcome.seconds = time.perf_counter() - started
     outcome.paused = outcome.paused or (attempt is not None and attempt.asked)
     return outcome

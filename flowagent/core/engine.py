@@ -18,6 +18,7 @@ from flowagent.core import journal
 from flowagent.core.attempts import Outcome, run_beside, run_inline, wait_again
 from flowagent.core.events import RunEnded, RunStarted, TaskStarted
 from flowagent.core.facts import Question
+from flowagent.core.lane import Lane
 from flowagent.core.loops import own_loop
 from flowagent.core.machine import Machine
 from flowagent.core.nodes import GateNode
@@ -80,6 +81,7 @@ class Engine:
         self.teller = Teller(self.run_id, listener, clock)
         self._recorder = Recorder(store, lease, machine, durability, weight)
         self._settler = Settler(self.run_id, machine, self._recorder, self.teller, clock)
+        self._lane = Lane(self, machine, self._settler)
         self._own_loop = own_loop
         self._flights: dict[Task, asyncio.Task[Outcome]] = {}
         self._called_off: set[Task] = set()
@@ -131,15 +133,19 @@ class Engine:
     async def _start_what_may(self) -> None:
         machine = self.machine
         while (task := machine.next_ready()) is not None:
-            if self._cancel_asked or self._at_limit(task) or (self._recorder.must_wait and self._calls_user(task)):
+            if not self.may_start(task):
+                return
+            place = task.place
+            is_alone = place.runs_inline and self._own_loop and not self._flights and len(machine.ready) == 1
+            if is_alone and place.plain is not None:
+                self._lane.run(task)
                 return
             machine.take(task)
-            place = task.place
             if task.closing:
                 self._after(task, self._settler.close(task))
             elif place.has_items and task.index is None:
                 machine.open_items(task)
-            elif place.runs_inline and self._own_loop and not self._flights and not machine.ready:
+            elif is_alone:
                 # Nothing could run beside it and nothing must stop it, so it costs no task, no thread and no lock.
                 self._run_inline(task)
                 if not self._asks_router_next():
@@ -150,6 +156,14 @@ class Engine:
                 self._after(task, self._settler.pass_gate(task))
             else:
                 await self._launch(task)
+
+    def may_start(self, task: Task) -> bool:
+        """Whether nobody wants to stop, there are steps and seconds left, and what it may follow from is stored."""
+        if self.machine.steps >= self._most_steps or self._deadline is not None:
+            self._look_at_limits(task)
+        if self._cancel_asked or self._stopped is not None:
+            return False
+        return not (self._recorder.pending and self._recorder.is_ahead and self._calls_user(task))
 
     def _calls_user(self, task: Task) -> bool:
         """Whether a task calls user code, and so must not start before what it may follow from is stored.
@@ -170,7 +184,7 @@ class Engine:
     def _run_inline(self, task: Task) -> None:
         if self.teller.is_heard:
             self.teller.of(TaskStarted, task)
-        self._settle(run_inline(self, task, None if task.index is None else item_of(task)))
+        self._settle(run_inline(self, task, item_of(task)))
 
     async def _launch(self, task: Task) -> None:
         node = task.place.node
@@ -179,11 +193,12 @@ class Engine:
                 return
             await self._recorder.flush(at_once=True)
         self.teller.of(TaskStarted, task)
-        self._fly(task, 0.0)
+        self.fly(task, 0.0)
 
     # -- what is in flight -----------------------------------------------------------------------------------------
 
-    def _fly(self, task: Task, delay: float) -> None:
+    def fly(self, task: Task, delay: float) -> None:
+        """Attempt a task (again) beside the loop, after a wait in seconds."""
         context = contextvars.copy_context()
         context.run(own_loop.set, False)  # a graph that a node runs shares this loop with whatever else is in flight
         work = wait_again(task, delay) if task.place.function is None else run_beside(self, task, item_of(task), delay)
@@ -252,7 +267,7 @@ class Engine:
     def _after(self, task: Task, delay: float | None) -> None:
         """A task was settled; `delay` is the wait before its next attempt, if there is one."""
         if delay is not None:
-            self._fly(task, delay)
+            self.fly(task, delay)
 
     def _look_at_failures(self) -> None:
         self._settler.note_unmerged()
@@ -288,9 +303,10 @@ class Engine:
 
     # -- where it stands -------------------------------------------------------------------------------------------
 
-    def _at_limit(self, task: Task) -> bool:
-        if (self.machine.steps < self._most_steps and self._deadline is None) or task.closing:
-            return False
+    def _look_at_limits(self, task: Task) -> None:
+        """Stop before a task for which there are no steps or no seconds left."""
+        if task.closing:
+            return
         if self.machine.steps >= self._most_steps and self.machine.would_count(task):
             analysis = importlib.import_module(
                 "flowagent.core.analysis"
@@ -298,11 +314,8 @@ class Engine:
             around: tuple[str, ...] = analysis.cycle_around(task.scope.topology, task.place.name)
             where = f" in the cycle of {', '.join(f'`{name}`' for name in around)}" if around else ""
             self._stopped, self.reason = "limit", f"reached the limit of {self.limits.steps} steps{where}"
-            return True
-        if self._deadline is not None and time.monotonic() >= self._deadline:
+        elif self._deadline is not None and time.monotonic() >= self._deadline:
             self._stopped, self.reason = "limit", f"reached the limit of {self.limits.seconds:g} s"
-            return True
-        return False
 
     def _standing(self) -> Status:
         if self.machine.final is not None:

@@ -15,7 +15,7 @@ from typing import Annotated, Any, cast, get_args, get_origin
 import pydantic
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 from pydantic.fields import FieldInfo
-from pydantic_core import PydanticSerializationError, ValidationError
+from pydantic_core import PydanticSerializationError, ValidationError, to_json
 
 from flowagent.core.frozen import freeze, same
 from flowagent.core.reducers import Reducer, is_tuple
@@ -54,6 +54,8 @@ class Codec:
         )
         # Values of these types are the same before and after JSON, so they need not make the journey.
         self.exact = _is_exact(kind)
+        if self.exact:
+            self.encode = to_json
         self._sequence = (get_origin(kind) or kind) in (Sequence, typing.Sequence)
 
     def decode(self, data: bytes | str) -> Any:
@@ -161,6 +163,7 @@ class StateField:
         delta: the codec of what a mapping writes to it; that of `value` where there is no reducer.
         check: validates a whole value by the field's type, constraints and annotated validators.
         guarded: whether there are constraints or validators to hold a folded value to.
+        plain: whether a written value only has to be of the type, and is its own way to JSON and back.
         decorated: whether the model has `@field_validator`s for it, which only the model can run.
     """
 
@@ -170,6 +173,7 @@ class StateField:
     delta: Codec
     check: Callable[[Any], Any]
     guarded: bool
+    plain: bool
     decorated: bool
 
 
@@ -183,13 +187,15 @@ def read_field(model: type[BaseModel], name: str, info: FieldInfo) -> StateField
     delta = value if reducer is None else Codec(reducer.delta_type(info.annotation), config)
     constrained = _adapter(Annotated[(info.annotation, *others)], config) if others else value.adapter
     decorated = any(name in validator.info.fields for validator in _field_validators(model))
+    guarded = bool(others) or decorated or (reducer is not None and not reducer.trusted)
     return StateField(
         name=name,
         reducer=reducer,
         value=value,
         delta=delta,
         check=constrained.validator.validate_python,
-        guarded=bool(others) or decorated or (reducer is not None and not reducer.trusted),
+        guarded=guarded,
+        plain=reducer is None and value.exact and not guarded,
         decorated=decorated,
     )
 

@@ -317,7 +317,7 @@ class Graph(Builder[StateT, DepsT], Generic[StateT, DepsT]):
         stores = importlib.import_module("flowagent.stores")
         given = options.get("store")
         given = self.store if given is None else given
-        store = stores.MemoryStore() if given is None else stores.open_store(given)
+        store = stores.PrivateStore() if given is None else stores.open_store(given)
         checked = self.checked_inside(())
         return cast(
             "Place",

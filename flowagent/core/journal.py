@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, cast
+from functools import lru_cache
+from typing import Any, NamedTuple, cast
 
 from pydantic_core import ValidationError, from_json, to_json
 
@@ -21,8 +22,11 @@ from flowagent.core.position import loaded_write
 from flowagent.core.records import Record
 from flowagent.core.schema import Schema
 from flowagent.core.scope import Task
-from flowagent.core.writes import Writes
+from flowagent.core.topology import Place, Topology
+from flowagent.core.writes import WriteKind, Writes, tupled
 from flowagent.errors import ConflictError, StateError, StoreError
+
+_KINDS: Mapping[WriteKind, bytes] = {"set": b"set", "delta": b"delta", "replace": b"replace"}
 
 # -- writing -------------------------------------------------------------------------------------------------------
 
@@ -31,17 +35,19 @@ def written(schema: Schema, writes: Writes) -> bytes:
     """An update as JSON: `{field: [kind, [value, ...]]}`."""
     if not writes:
         return b"{}"
-    parts = [
-        b'%b:["%b",[%b]]'
-        % (to_json(name), write.kind.encode(), b",".join(write.datas or datas_of(schema, name, write)))
-        for name, write in writes.items()
-    ]
-    return b"{%b}" % b",".join(parts)
+    parts: list[bytes] = []
+    for name, write in writes.items():
+        datas = write.datas or datas_of(schema, name, write)
+        data = datas[0] if len(datas) == 1 else b",".join(datas)
+        parts.append(b'%b:["%b",[%b]]' % (to_json(name), _KINDS[write.kind], data))
+    return b"{" + b",".join(parts) + b"}"
 
 
-def gone(task: Task, ways: Sequence[Way]) -> bytes:
+def gone(topology: Topology, ways: Sequence[Way]) -> bytes:
     """Where a task went: names of nodes, or `[name, [item, ...]]` for `Send`s."""
-    places = task.scope.topology.places
+    places = topology.places
+    if len(ways) == 1 and not ways[0].items:
+        return places[ways[0].head].json_alone
     parts = [
         b"[%b,[%b]]" % (places[head].json, b",".join([item.data for item in items])) if items else places[head].json
         for head, items in ways
@@ -49,18 +55,64 @@ def gone(task: Task, ways: Sequence[Way]) -> bytes:
     return b"[%b]" % b",".join(parts)
 
 
-def done(task: Task, writes: Writes, ways: Sequence[Way], at: float, seconds: float) -> bytes:
-    """A task is done; `at` is when, in seconds since 1970, `seconds` how long its last attempt took."""
-    return b'{"task":%b,"node":%b,"parents":[%b],"attempt":%d,"writes":%b,"to":%b,"at":%.3f,"s":%.6f}' % (
-        to_json(task.id),
-        task.place.json,
-        b",".join([to_json(parent.id) for parent in task.parents]),
-        task.attempt,
-        written(task.scope.topology.schema, writes),
-        gone(task, ways),
-        at,
-        seconds,
+class Done(NamedTuple):
+    """A task is done: what its record will say, taken down when it happened and written as JSON when it is stored.
+
+    Attributes:
+        task: its id.
+        place: its node.
+        topology: of its graph.
+        parents: the ids of the tasks that it came from.
+        attempt: the last one.
+        writes: its update.
+        ways: where it went.
+        at: when, in seconds since 1970.
+        seconds: how long its last attempt took.
+    """
+
+    task: str
+    place: Place
+    topology: Topology
+    parents: tuple[str, ...]
+    attempt: int
+    writes: Writes
+    ways: Sequence[Way]
+    at: float
+    seconds: float
+
+
+def done(task: Task, writes: Writes, ways: Sequence[Way], at: float, seconds: float) -> Done:
+    """The facts of a task that is done; it may be another visit when they are written."""
+    parents = task.parents
+    ids = (parents[0].id,) if len(parents) == 1 else tuple([parent.id for parent in parents])
+    return tupled(Done, (task.id, task.place, task.scope.topology, ids, task.attempt, writes, ways, at, seconds))
+
+
+def done_json(facts: Done) -> bytes:
+    """The record of a task that is done."""
+    task, place, topology, parents, attempt, writes, ways, at, seconds = facts
+    return b'{"task":%b,"node":%b,"parents":[%b],"attempt":%b,"writes":%b,"to":%b,"at":%b,"s":%b}' % (
+        to_json(task),
+        place.json,
+        to_json(parents[0]) if len(parents) == 1 else b",".join([to_json(parent) for parent in parents]),
+        b"1" if attempt == 1 else b"%d" % attempt,
+        written(topology.schema, writes) if writes else b"{}",
+        gone(topology, ways),
+        _stamp(int(at * 1000 + 0.5)),
+        _lasted(int(seconds * 1_000_000 + 0.5)),
     )
+
+
+@lru_cache(maxsize=8)
+def _stamp(milliseconds: int) -> bytes:
+    """A time of day in seconds. Many steps may share a millisecond, and writing a float is dear."""
+    return b"%.3f" % (milliseconds / 1000)
+
+
+@lru_cache(maxsize=1024)
+def _lasted(microseconds: int) -> bytes:
+    """A duration in seconds."""
+    return b"%.6f" % (microseconds / 1_000_000)
 
 
 def item(task: Task, data: bytes, at: float, seconds: float) -> bytes:

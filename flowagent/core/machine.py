@@ -99,17 +99,20 @@ class Machine:
             writes: its validated update.
             ways: where it goes, if its node chooses.
         """
-        if not (task.counted or task.place.is_router):
+        if not task.counted:
             self._count(task)
         if task.index is not None:
             self._finish_sent_item(task, writes)
             return
         place = task.place
-        if place.chooses:
-            heads = sorted(ways, key=lambda way: place.rank[way.head]) if len(ways) > 1 else ways
+        if not place.chooses:
+            ways = place.ways
+        elif len(ways) > 1:
+            ways = sorted(ways, key=lambda way: place.rank[way.head])
+        if task.scope.is_alone and len(ways) == 1 and ways[0].head != _END:
+            self._advance(task, writes, ways[0])
         else:
-            heads = place.ways
-        self._commit(task, writes, heads)
+            self._commit(task, writes, ways)
 
     def finish_item(self, task: Task, value: Any, data: bytes) -> None:
         """An item of a map is done and leaves its result with the map."""
@@ -252,12 +255,13 @@ class Machine:
         assert self.ready[0] is task, "only the next task is taken; this is a bug in flowagent"
         self.ready.popleft()
         task.status = "running"
-        if not (task.counted or task.place.is_router):
-            self._count(task)
+        if not task.counted:
+            task.counted = True
+            self.steps += 1
 
     def would_count(self, task: Task) -> bool:
         """Whether starting a task is one more step."""
-        return not task.counted and task.index is None and not task.place.is_router
+        return not task.counted
 
     def written_beside(self, task: Task, writes: Writes) -> dict[str, str]:
         """The plain fields of an update that a branch beside it has set otherwise, with the task that did.
@@ -336,9 +340,6 @@ class Machine:
         values = applied(schema.reducers, task.values, writes) if writes else task.values
         commit = Commit(task.id, task.number, self._marks(task, top), task.parents, values)
         task.status = "over"  # a replay finishes tasks out of turn: `ready` has to let go of it
-        if scope.live == len(ways) == 1 and top is scope.start and _may_step_on(scope, ways[0]):
-            self._step_on(scope, commit, ways[0], caught)
-            return
         del self.tasks[task.id]
         commit.dominator, commit.depth, commit.writes = top, top.depth + 1, writes
         for arrow in task.arrows:
@@ -357,29 +358,44 @@ class Machine:
         mark = Mark(task.id, task.number, "" if within is None else within.visit, task.times)
         return (*top.marks[:slot], mark, *top.marks[slot + 1 :])
 
-    def _step_on(self, scope: Scope, commit: Commit, way: Way, caught: tuple[Failure, ...]) -> None:
-        """What sealing and sending on come to for the only live token of a run with one way on.
+    def _advance(self, task: Task, writes: Writes, way: Way, caught: tuple[Failure, ...] = ()) -> None:
+        """What committing comes to for a token that is alone and has one way on, done in place.
 
-        All before the commit is sealed into it, and no join that the token arrives at has anything to wait for. So a
-        linear stretch costs neither counting nor searching.
+        All before the new commit is sealed into it, so the first commit becomes it; its arrow points on, and the
+        task at its head becomes the next. No join that the token arrives at has anything to wait for. So a linear
+        stretch costs neither counting nor searching nor new objects.
         """
-        scope.start.arrows.clear()  # commits and arrows point at each other: unlinked, they go at once
-        scope.start = commit
-        scope.is_alone = True
-        scope.holding.clear()
-        commit.parents = ()
-        arrow = Arrow(commit, way.head)
-        arrow.sent = way.items
-        commit.arrows.append(arrow)
-        place = scope.topology.places[way.head]
-        number, times = _number(place, commit, scope) if place.is_join or place.each else (commit.number, 0)
-        task = Task(f"{place.code}@{number}" if number else place.code, scope, place, number, times)
-        task.arrows, task.parents = (arrow,), (commit,)
+        scope, commit, number, times = task.scope, task.top, task.number, 0
+        if writes:
+            commit.values = applied(scope.topology.schema.reducers, task.values, writes)
+        if task.place.own_slot is not None:
+            self._mark_again(task, commit)
+        commit.id, commit.number = task.id, number
+        arrow = task.arrows[0]
+        arrow.head, arrow.sent = way
+        place = scope.topology.places[arrow.head]
+        if place.is_numbered:
+            number, times = _number(place, commit, scope)
+        task.begin(f"{place.code}@{number}" if number else place.code, place, number, times, commit.values)
         if caught:
             task.caught = caught
         self.tasks.clear()
         self.tasks[task.id] = task
+        if self.ready:
+            self.ready.clear()  # a replay finishes tasks out of turn
         self.ready.append(task)
+
+    def _mark_again(self, task: Task, commit: Commit) -> None:
+        """Note a visit in a commit that nobody else's marks were taken from."""
+        slot = task.place.own_slot
+        assert slot is not None, "only noted nodes are marked; this is a bug in flowagent"
+        mark = commit.marks[slot]
+        if mark is None:
+            commit.marks = self._marks(task, commit)
+            return
+        within = commit.marks[task.place.slot]
+        mark.visit, mark.number, mark.times = task.id, task.number, task.times
+        mark.within = "" if within is None else within.visit
 
     def _send_on(
         self,
@@ -421,6 +437,8 @@ class Machine:
             self._fire(scope, asked)
         if not scope.live:
             self._end(scope)
+        elif scope.live == 1 and commit is scope.start and _is_alone(scope):
+            scope.be_alone()
 
     def _fire(self, scope: Scope, asked: set[GroupKey]) -> None:
         for key in scope.free(asked):
@@ -481,9 +499,9 @@ class Machine:
         self.ready.append(task)
 
     def _count(self, task: Task) -> None:
-        if self.would_count(task):
+        if not task.counted:
             self.steps += 1
-        task.counted = True
+            task.counted = True
 
     # -- items -----------------------------------------------------------------------------------------------------
 
@@ -503,7 +521,7 @@ class Machine:
 
     def _add_item(self, container: Task, index: int, item: Sent | None) -> Task:
         one = Task(ids.item_id(container.id, index), container.scope, container.place, container.number, 0)
-        one.container, one.index, one.item = container, index, item
+        one.container, one.index, one.item, one.counted = container, index, item, True
         one.parents, one.top, one.values = container.parents, container.top, container.values
         assert container.items is not None, "a container that begins has room for items; this is a bug in flowagent"
         container.items[index] = one
@@ -634,7 +652,10 @@ class Machine:
         self.failing.pop(task.id, None)
         handler = task.place.handler
         assert handler is not None, "only a failure with a handler is handed over; this is a bug in flowagent"
-        self._commit(task, NOTHING, (Way(handler),), task.failures)
+        if task.scope.is_alone:
+            self._advance(task, NOTHING, Way(handler), task.failures)
+        else:
+            self._commit(task, NOTHING, (Way(handler),), task.failures)
 
     def _drop_inside(self, task: Task) -> None:
         """Forget all that a container holds; it is over."""
@@ -711,15 +732,15 @@ class Machine:
         return all(is_contained(failed) or is_beside(task, failed) for failed in self.failing.values())
 
 
-def _may_step_on(scope: Scope, way: Way) -> bool:
-    """Whether nothing is left of a run but one token: no branch has ended, and no joins count their turns."""
-    return scope.owner is None and not scope.ended and way.head != _END and not scope.topology.has_ties
+def _is_alone(scope: Scope) -> bool:
+    """Whether nothing is left of a run but the one live token: no branch has ended, and no joins count their turns."""
+    return scope.owner is None and not scope.ended and not scope.topology.has_ties
 
 
 def _number(place: Place, tail: Commit, scope: Scope) -> tuple[str, int]:
     """The visit part of a new task's id, and which time round it is."""
-    if not (place.is_join or place.each):
-        return tail.number, 0  # its only way in is its dominator, so its number is that one's
+    if not place.is_numbered:
+        return tail.number, 0
     within = tail.marks[place.slot]
     assert within is not None, f"no visit of the dominator of {place.name!r} is known; this is a bug in flowagent"
     if place.each:

@@ -3,20 +3,65 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, TypeAlias, overload
 
 from pydantic_core import to_json
 
+from flowagent.core.journal import Done, done_json
 from flowagent.core.machine import Machine
 from flowagent.core.policies import Durability
 from flowagent.core.position import export
 from flowagent.core.records import Record, RecordKind, Snapshot, Status
+from flowagent.core.writes import tupled
 
 if TYPE_CHECKING:
     from flowagent.stores.base import Lease, Store
 
 _LIGHTEST_SNAPSHOT = 16_384
 """Below so many bytes of records, replaying them is cheaper than a snapshot."""
+
+
+Noted: TypeAlias = "tuple[RecordKind, bytes] | Done"
+
+
+class Batch(Sequence[Record]):
+    """Noted records, written as JSON when they are first looked at.
+
+    Args:
+        first: the number of the first.
+        noted: kind and JSON of each, or the facts of a finished task.
+    """
+
+    def __init__(self, first: int, noted: Sequence[Noted]) -> None:
+        self._first = first
+        self._noted = noted
+        self._records: list[Record] = []
+
+    def __len__(self) -> int:
+        return len(self._noted)
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(self._written())
+
+    @overload
+    def __getitem__(self, index: int) -> Record: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Record]: ...
+    def __getitem__(self, index: int | slice) -> Record | list[Record]:
+        return self._written()[index]
+
+    def _written(self) -> list[Record]:
+        if not self._records:
+            self._records = _written(self._first, self._noted)
+        return self._records
+
+
+def _written(first: int, noted: Sequence[Noted]) -> list[Record]:
+    return [
+        tupled(Record, (seq, "done", done_json(one)) if type(one) is Done else (seq, *one))
+        for seq, one in enumerate(noted, first)
+    ]
 
 
 class Recorder:
@@ -31,6 +76,8 @@ class Recorder:
 
     Attributes:
         noted: how many records there are, stored or not.
+        pending: those that are not stored yet.
+        is_ahead: whether they have to be stored before user code that may follow from them is called.
     """
 
     def __init__(
@@ -41,31 +88,38 @@ class Recorder:
         self._lease = lease
         self._machine = machine
         self._durability: Durability = durability
-        self._pending: list[Record] = []
-        self._since_snapshot, self._snapshot_bytes = weight
+        self.is_ahead = durability != "exit"
+        self.pending: list[Noted] = []
+        self._since_snapshot, last = weight
+        self._snapshot_at = max(_LIGHTEST_SNAPSHOT, last)
         self._flushing: asyncio.Future[None] | None = None
-
-    @property
-    def must_wait(self) -> bool:
-        """Whether something noted has to be stored before user code that may follow from it is called."""
-        return bool(self._pending) and self._durability != "exit"
 
     def note(self, kind: RecordKind, data: bytes) -> None:
         """Add a record to the next commit."""
-        self._pending.append(Record(self.noted, kind, data))
+        self.pending.append((kind, data))
         self.noted += 1
-        self._since_snapshot += len(data)
+
+    def note_done(self, facts: Done) -> None:
+        """Add the record of a task that is done to the next commit."""
+        self.pending.append(facts)
+        self.noted += 1
 
     async def flush(self, *, status: Status | None = None, at_once: bool = False) -> None:
         """Have all records in the store, if this run's durability asks for it now."""
         while self._flushing is not None:
             await self._flushing
-        if not (self._pending or status) or (self._durability == "exit" and not (status or at_once)):
+        if not (self.pending or status) or (self._durability == "exit" and not (status or at_once)):
             return
         durable = self._durability != "fast" or at_once
-        # The record that ends a call says why it stopped, so it stands after the last snapshot, where it is found.
-        snapshot = None if status else self._snapshot_if_due()
-        batch, self._pending = self._pending, []
+        first, snapshot = self._lease.next_seq, None
+        batch: Sequence[Record] = Batch(first, self.pending)
+        if self.is_ahead:
+            batch = _written(first, self.pending)
+            self._since_snapshot += sum([len(record.data) for record in batch])
+            # The record that ends a call says why it stopped, so it stands after the last snapshot, and is found there.
+            if self._since_snapshot >= self._snapshot_at and not status:
+                snapshot = self._snapshot()
+        noted, self.pending = self.pending, []
         if not self._lease.blocking:
             # Others may note and flush more meanwhile: they wait above, so that batches stay in order.
             self._flushing = asyncio.get_running_loop().create_future()
@@ -73,24 +127,22 @@ class Recorder:
             await self._store.append(self._lease, batch, status=status, snapshot=snapshot, durable=durable)
         except BaseException:
             # Even a cancelled append is decided when it raises, and the lease says how.
-            if batch and self._lease.next_seq <= batch[0].seq:
-                self._pending = batch + self._pending
+            if self._lease.next_seq <= first:
+                self.pending = noted + self.pending
             raise
         finally:
             if self._flushing is not None:
                 self._flushing.set_result(None)
                 self._flushing = None
 
-    def _snapshot_if_due(self) -> Snapshot | None:
-        if self._since_snapshot < max(_LIGHTEST_SNAPSHOT, self._snapshot_bytes):
-            return None
+    def _snapshot(self) -> Snapshot:
         data = to_json(export(self._machine))
-        self._since_snapshot, self._snapshot_bytes = 0, len(data)
+        self._since_snapshot, self._snapshot_at = 0, max(_LIGHTEST_SNAPSHOT, len(data))
         return Snapshot(self.noted - 1, data)
 
     def forget(self) -> None:
         """Drop what is not stored: somebody else owns the run, or it cannot be stored."""
-        self._pending.clear()
+        self.pending.clear()
 
     async def let_go(self) -> None:
         """Release the run."""

@@ -231,7 +231,7 @@ async def _drive(
         lease,
         deps=options.deps,
         limits=options.limits,
-        durability=options.durability,
+        durability=options.durability if place.on_purpose else "exit",  # no process but this one will ever read it
         listener=options.listener,
         own_loop=loops.own_loop.get(),
         keeps_questions=place.on_purpose,

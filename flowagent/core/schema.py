@@ -18,7 +18,7 @@ from flowagent.core import views
 from flowagent.core.fields import StateField, aliases_of, problems_of, read_field, told
 from flowagent.core.frozen import same
 from flowagent.core.reducers import NoDiff, Reducer, Replace
-from flowagent.core.writes import NOTHING, Values, Write, Writes, applied, folded
+from flowagent.core.writes import NOTHING, Values, Write, Writes, applied, folded, tupled
 from flowagent.errors import StateError, UnstorableError
 
 
@@ -190,8 +190,9 @@ class Schema:
             StateError: an unknown field, a value of the wrong type, or a validator that refuses; all at once.
             UnstorableError: a value that would not come back from a store as it is.
         """
+        written: Mapping[str, Any]
         if returned is None:
-            written: Mapping[str, Any] = NOTHING
+            written = NOTHING
         elif isinstance(returned, dict):
             written = cast("dict[str, Any]", returned)
         elif isinstance(returned, self.model):
@@ -229,7 +230,11 @@ class Schema:
                     problems.append(f"`{name}` is no field of `{self.model.__name__}`{self.hint(name)}")
                 continue
             try:
-                writes[name] = self._written(field, values, value, key)
+                if field.plain and type(value) is not Replace:
+                    value = field.value.validate(value)  # noqa: PLW2901
+                    writes[name] = tupled(Write, ("set", [value], [field.value.encode(value)]))
+                else:
+                    writes[name] = self._written(field, values, value, key)
             except ValidationError as error:
                 problems.append(f"`{name}`: {problems_of(error)}")
                 cause = error
@@ -258,8 +263,6 @@ class Schema:
                 value = self._checked(field, values, value)
             else:
                 value = field.value.validate(value)
-            if field.value.exact:
-                return Write("set", [value], [field.value.encode(value)])
             whole, data = field.value.through(value)
             return Write("set", [whole], [data])
         delta = field.delta.validate(value)

@@ -56,39 +56,77 @@ class Task:
         memos: what was done through `ctx.step`, by name.
         answers: what was answered, by the question's name, as JSON.
         attempted: whether a `once` node was started and no outcome is known.
-        counted: whether it is counted as a step.
+        counted: whether it is counted as a step, or need not be: routers and items never are.
     """
 
-    # Most tasks never have most of these: defaults on the class keep the making of a task cheap.
-    arrows: Sequence[Arrow] = ()
-    parents: Sequence[Commit] = ()
-    since_top: Writes = NOTHING
-    status: TaskStatus = "ready"
-    attempt = 1
-    tried = 0
-    failures: tuple[Failure, ...] = ()
-    caught: tuple[Failure, ...] = ()
-    container: Task | None = None
-    index: int | None = None
-    item: Sent | None = None
-    items: dict[int, Task] | None = None
-    results: list[Any] = NO_RESULTS
-    queued: deque[Task] | None = None
-    child: Scope | None = None
-    closing = False
-    memos: dict[str, Any] | None = None
-    answers: dict[str, Any] | None = None
-    attempted = False
-    counted = False
+    __slots__ = (
+        "answers",
+        "arrows",
+        "attempt",
+        "attempted",
+        "caught",
+        "child",
+        "closing",
+        "container",
+        "counted",
+        "failures",
+        "id",
+        "index",
+        "item",
+        "items",
+        "memos",
+        "number",
+        "parents",
+        "place",
+        "queued",
+        "results",
+        "scope",
+        "since_top",
+        "status",
+        "times",
+        "top",
+        "tried",
+        "values",
+    )
 
     def __init__(self, id: str, scope: Scope, place: Place, number: str, times: int) -> None:
-        self.id = id
         self.scope = scope
+        self.arrows: Sequence[Arrow] = ()
+        self.parents: Sequence[Commit] = ()
+        self.top: Commit = scope.start
+        self.since_top: Writes = NOTHING
+        self.container: Task | None = None
+        self.index: int | None = None
+        self.item: Sent | None = None
+        self._forget()
+        self.place = place
+        self.begin(id, place, number, times, scope.start.values)
+
+    def begin(self, id: str, place: Place, number: str, times: int, values: Values) -> None:
+        """Be a visit that has not begun; whatever was known of another one is forgotten."""
+        if self.place.plain is None or self.attempt > 1 or self.caught:
+            self._forget()  # a plain function that was called once has left nothing
+        self.id = id
         self.place = place
         self.number = number
         self.times = times
-        self.top: Commit = scope.start
-        self.values: Values = scope.start.values
+        self.values = values
+        self.status: TaskStatus = "ready"
+        self.counted = place.is_router
+
+    def _forget(self) -> None:
+        self.attempt = 1
+        self.tried = 0
+        self.failures: tuple[Failure, ...] = ()
+        self.caught: tuple[Failure, ...] = ()
+        self.items: dict[int, Task] | None = None
+        self.results: list[Any] = NO_RESULTS
+        self.queued: deque[Task] | None = None
+        self.child: Scope | None = None
+        self.closing = False
+        self.memos: dict[str, Any] | None = None
+        self.answers: dict[str, Any] | None = None
+        self.attempted = False
 
     def __repr__(self) -> str:
         return f"<Task {self.id} {self.status}>"
@@ -103,7 +141,8 @@ class Scope:
         prefix: what the ids of its tasks begin with.
         start: the first commit that is still known: START, which holds the input, or what was sealed into one.
         live: how many tokens are live.
-        is_alone: whether the one live token is not counted in `holding`, as there is none that it could hold back.
+        is_alone: whether there is one live token, out of `start`, and nothing else of a run; it is not counted in
+            `holding`, as there is none that it could hold back.
         holding: how many live tokens hold back each join, for each visit of its dominator.
         groups: the tokens that wait at each join, for each visit of its dominator.
         fired: how often each join that may tie has fired, for each visit of its dominator that can still reach it.
@@ -147,12 +186,14 @@ class Scope:
 
     def handed(self, values: Values) -> BaseModel:
         """The state as a task is handed it; the last one is kept, as a router and what follows it get the same."""
+        shown = self._shown
+        if shown is not None and shown[0] is values:
+            return shown[1]
         schema = self.topology.schema
-        if not schema.is_shareable:
-            return schema.handed(values)
-        if self._shown is None or self._shown[0] is not values:
-            self._shown = (values, schema.handed(values))
-        return self._shown[1]
+        view = schema.handed(values)
+        if schema.is_shareable:
+            self._shown = (values, view)
+        return view
 
     def group_key(self, place: Place, arrow: Arrow) -> GroupKey:
         """Which visit of the join's dominator a token comes from."""
@@ -174,6 +215,11 @@ class Scope:
             )
             key = (hold.join, mark.visit)
             holding[key] = holding.get(key, 0) + 1
+
+    def be_alone(self) -> None:
+        """Nothing is left but one token."""
+        self.is_alone = True
+        self.holding.clear()
 
     def release(self, arrows: Sequence[Arrow], place: Place) -> set[GroupKey]:
         """Take back what tokens held; returns the groups that nothing holds any more."""

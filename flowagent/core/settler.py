@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pydantic import BaseModel
+
 from flowagent.core import calls, journal
 from flowagent.core.attempts import Outcome
 from flowagent.core.containers import mapped_items
@@ -45,24 +47,27 @@ class Settler:
             return None  # its question is recorded already
         if outcome.error is not None:
             return self.fail(task, outcome.error, outcome.seconds)
+        return self.take(task, outcome.returned, outcome.view, outcome.seconds)
+
+    def take(self, task: Task, returned: Any, view: BaseModel | None, seconds: float) -> float | None:
+        """A function has returned."""
+        place = task.place
+        writes, ways = NOTHING, place.ways
         try:
-            self._take_result(task, outcome)
+            if place.is_router:
+                ways = calls.router_result(task, returned)
+            elif task.index is not None and place.result_codec is not None:
+                self._finish_item(task, returned, seconds)
+                return None
+            else:
+                writes, ways = calls.node_result(task, returned, f"{self._run_id}/{task.id}", view)
+            self._finish(task, writes, ways, seconds)
         except (StateError, RoutingError) as error:
-            return self.fail(task, error, outcome.seconds)
+            return self.fail(task, error, seconds)
         return None
 
-    def _take_result(self, task: Task, outcome: Outcome) -> None:
-        if task.index is not None and task.place.result_codec is not None:
-            self._finish_item(task, outcome.returned, outcome.seconds)
-            return
-        if task.place.is_router:
-            self._finish(task, NOTHING, calls.router_result(task, outcome.returned), outcome.seconds)
-            return
-        writes, ways = calls.node_result(task, outcome.returned, self._key(task), outcome.view)
-        self._finish(task, writes, ways, outcome.seconds)
-
     def _finish(self, task: Task, writes: Writes, ways: Sequence[Way], seconds: float) -> None:
-        self._recorder.note("done", journal.done(task, writes, ways, self._clock(), seconds))
+        self._recorder.note_done(journal.done(task, writes, ways, self._clock(), seconds))
         if self._teller.is_heard:
             self._teller.done(task, writes, ways, seconds)
             self._warn_of_conflicts(task, writes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -76,6 +76,7 @@ def tabulated(
             name=node_name,
             code=ids.encoded(node_name),
             json=to_json(node_name),
+            json_alone=to_json([node_name]),
             node=node,
             heads=heads,
             ways=() if chooses else tuple(Way(head) for head in heads),
@@ -84,11 +85,13 @@ def tabulated(
             choices=_choices(node, index, nodes),
             function=function_of(node),
             runs_inline=_runs_inline(node),
+            plain=_plain(node),
             rank={head: position for position, head in enumerate(heads)},
             chooses=chooses,
             handler=None if handler is None else index[handler],
             is_join=node_name in analysis.reach,
             each=node_name in each,
+            is_numbered=node_name in analysis.reach or node_name in each,
             slot=slots.get(dominator, 0),
             own_slot=slots.get(node_name),
             comes_round=node_name in analysis.reach.get(node_name, ()),
@@ -126,6 +129,13 @@ def _runs_inline(node: Node | None) -> bool:
     if node is None or function is None or function.is_async:
         return False
     return node.options.timeout is None and not node.options.once
+
+
+def _plain(node: Node | None) -> Callable[[Any], Any] | None:
+    function = function_of(node)
+    if function is None or function.takes_context or not _runs_inline(node) or isinstance(node, (MapNode, ItemNode)):
+        return None
+    return function.call
 
 
 def _choices(node: Node | None, index: Mapping[str, int], nodes: Mapping[str, Node]) -> Mapping[object, tuple[Way]]:

@@ -6,8 +6,9 @@ that every way from START to n passes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from flowagent.core.facts import Way
 from flowagent.core.fields import Codec
@@ -32,6 +33,7 @@ class Place:
         name: the node's name.
         code: the name as it stands in ids.
         json: the name as JSON.
+        json_alone: a JSON list of it alone.
         node: the definition; None for START and END.
         heads: the targets of its fixed edges in declared order, or of its choices.
         ways: the same, as the machine wants them; empty where the node chooses.
@@ -40,11 +42,13 @@ class Place:
         choices: for routers without `to={label: ...}`, the way for each name that it may return.
         function: the user's function behind it, if there is one.
         runs_inline: whether that is sync, may be waited for, and may be repeated, so that it can run on our own loop.
+        plain: that function, where it also takes nothing but the state.
         rank: the declared order of each target.
         chooses: whether it takes only those heads that its commit names.
         handler: the number of its `on_error` node, or None.
         is_join: whether arrivals meet here and are merged.
         each: whether it runs once for each arrival.
+        is_numbered: whether its visits have a number of their own; else it is that of its d's visit, the only way in.
         slot: where in a commit's marks its d's visits are noted.
         own_slot: where its own visits are noted, or None when nobody asks.
         comes_round: whether it can be reached again from itself without passing its d.
@@ -59,6 +63,7 @@ class Place:
     name: str
     code: str
     json: bytes
+    json_alone: bytes
     node: Node | None
     heads: tuple[int, ...]
     ways: tuple[Way, ...]
@@ -67,11 +72,13 @@ class Place:
     choices: Mapping[object, tuple[Way]]
     function: Function | None
     runs_inline: bool
+    plain: Callable[[Any], Any] | None
     rank: Mapping[int, int]
     chooses: bool
     handler: int | None
     is_join: bool
     each: bool
+    is_numbered: bool
     slot: int
     own_slot: int | None
     comes_round: bool

@@ -25,15 +25,20 @@ from flowagent.core.state import State
 from flowagent.errors import StateError
 
 _set = object.__setattr__
+# A model keeps what it is in four slots; set so, past `__setattr__`, an instance is made without validating again.
+_set_dict = BaseModel.__dict__["__dict__"].__set__
+_set_fields_set = BaseModel.__dict__["__pydantic_fields_set__"].__set__
+_set_extra = BaseModel.__dict__["__pydantic_extra__"].__set__
+_set_private = BaseModel.__dict__["__pydantic_private__"].__set__
 
 
 def build(model: type[BaseModel], values: Mapping[str, Any]) -> BaseModel:
     """An instance of a model around values that are already valid; nothing is validated again."""
     made = model.__new__(model)
-    _set(made, "__dict__", {**values})
-    _set(made, "__pydantic_fields_set__", {*values})
-    _set(made, "__pydantic_extra__", None)
-    _set(made, "__pydantic_private__", None)
+    _set_dict(made, {**values})
+    _set_fields_set(made, {*values})
+    _set_extra(made, None)
+    _set_private(made, None)
     if model.__private_attributes__:
         made.model_post_init(None)
     return made

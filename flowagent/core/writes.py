@@ -8,12 +8,13 @@ how the field is annotated today.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, cast
 
 from flowagent.core.frozen import same
 from flowagent.core.reducers import Reducer
 from flowagent.errors import ConflictError
 
+TupleT = TypeVar("TupleT", bound=tuple[Any, ...])
 WriteKind = Literal["set", "delta", "replace"]
 Values: TypeAlias = dict[str, Any]
 
@@ -28,6 +29,15 @@ class Write(NamedTuple):
 
 Writes: TypeAlias = dict[str, Write]
 NOTHING: Writes = {}
+
+
+if TYPE_CHECKING:
+
+    def tupled(kind: type[TupleT], fields: tuple[Any, ...]) -> TupleT:
+        """Make a NamedTuple."""
+        ...
+else:
+    tupled = tuple.__new__  # what is made at every step is made so: the class's own constructor is Python code
 
 
 class Source(Protocol):
@@ -70,7 +80,7 @@ def applied(reducers: Mapping[str, Reducer | None], values: Values, writes: Writ
     new = dict(values)
     for name, write in writes.items():
         try:
-            new[name] = folded(reducers.get(name), values.get(name), write)
+            new[name] = write.values[0] if write.kind == "set" else folded(reducers.get(name), values.get(name), write)
         except Exception as error:  # reducers are user code
             raise unmergeable(name, (), error) from error
     return new

@@ -6,12 +6,12 @@ import os
 from typing import TYPE_CHECKING
 
 from flowagent.stores.base import Lease, Store
-from flowagent.stores.memory import MemoryStore
+from flowagent.stores.memory import MemoryStore, PrivateStore
 
 if TYPE_CHECKING:
     from flowagent.stores.sqlite import SQLiteStore
 
-__all__ = ["Lease", "MemoryStore", "SQLiteStore", "Store", "open_store"]
+__all__ = ["Lease", "MemoryStore", "PrivateStore", "SQLiteStore", "Store", "open_store"]
 
 
 def open_store(value: Store | str | os.PathLike[str]) -> Store:

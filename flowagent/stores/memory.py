@@ -30,6 +30,7 @@ class _Run:
         "run_id",
         "snapshots",
         "status",
+        "unread",
         "updated",
     )
 
@@ -40,6 +41,7 @@ class _Run:
         self.parent = parent
         self.first = first
         self.records: list[Record] = []
+        self.unread: list[Sequence[Record]] = []
         self.snapshots: deque[Snapshot] = deque(maxlen=2)
         self.status: Status = "running"
         self.epoch = 1
@@ -251,3 +253,32 @@ class MemoryStore:
             parent=None if run.parent is None else run.parent.run_id,
             parent_seq=-1 if run.parent is None else run.first - 1,
         )
+
+
+class PrivateStore(MemoryStore):
+    """Where a run is kept that was given no store: only its own `Run` will ever read it.
+
+    So what is appended is not looked at until then, and need not have been written as JSON before.
+    """
+
+    async def append(
+        self,
+        lease: Lease,
+        records: Sequence[Record],
+        *,
+        status: Status | None = None,
+        snapshot: Snapshot | None = None,
+        durable: bool = True,
+    ) -> None:
+        """Keep records for whoever reads them; see `Store.append`."""
+        first = lease.next_seq
+        await super().append(lease, (), status=status, snapshot=snapshot, durable=durable)
+        if isinstance(lease, _MemoryLease):
+            lease.run.unread.append(records)
+            lease.next_seq = first + len(records)
+
+    def _find(self, run_id: str) -> _Run:
+        run = super()._find(run_id)
+        while run.unread:
+            run.records.extend(run.unread.pop(0))
+        return run

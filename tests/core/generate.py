@@ -591,10 +591,11 @@ class Shell:
         node = task.place.node
         if not task.closing and self._open(task):
             return
+        name = task.id  # the task may be another visit afterwards
         if self.fails(task):
             self.machine.fail(task, (failure(task),))
-            self.seen.settled.append(f"{task.id} failed")
-            self.tell("fail", task.id)
+            self.seen.settled.append(f"{name} failed")
+            self.tell("fail", name)
         elif isinstance(node, GateNode) and not task.answers:
             self.machine.ask(task, Question(id=f"?{task.id}", task=task.id, node=node.name, name="", text="?"))
             self.tell("ask", task.id)
@@ -639,10 +640,10 @@ class Shell:
             writes = {**since, **after}
         ways = self.ways(task)
         self.done(task)
+        name, places = task.id, task.scope.topology.places  # the task may be another visit afterwards
         self.machine.finish(task, writes, ways)
-        places = task.scope.topology.places
         self.tell(
-            "finish", task.id, mapping, [(places[way.head].name, [sent.value for sent in way.items]) for way in ways]
+            "finish", name, mapping, [(places[way.head].name, [sent.value for sent in way.items]) for way in ways]
         )
 
     def _results(self, task: Task) -> list[str]:
@@ -711,8 +712,9 @@ class Shell:
         else:
             if self.is_handled_by(task) or self.is_handled(task):
                 self.seen.settled.append(f"{task.id} failed inside")
+            name = task.id
             self.machine.fail(task, self.machine.failures_inside(task))
-            self.tell("fail", task.id)
+            self.tell("fail", name)
 
     def resolve(self, task: Task) -> None:
         mapping: dict[str, Any] = {}

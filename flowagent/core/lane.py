@@ -1,0 +1,77 @@
+"""The fast lane: plain sync functions of the state, called one after another while nothing could go on beside them.
+
+Machine, journal and settling are the same as for every task. What falls away is what such a task cannot need: a
+future, a thread, a `Context`, an item, a timeout.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from flowagent.core.attempts import call_inline
+from flowagent.core.events import TaskStarted
+from flowagent.core.machine import Machine
+from flowagent.core.scope import Task
+from flowagent.core.settler import Settler
+from flowagent.core.teller import Teller
+
+
+class Port(Protocol):
+    """What the lane needs of the engine."""
+
+    teller: Teller
+    is_interrupted: Callable[[], bool]
+    executed: int
+
+    def may_start(self, task: Task) -> bool:
+        """Whether a task may start now."""
+        ...
+
+    def fly(self, task: Task, delay: float) -> None:
+        """Attempt a task (again) beside the loop, after a wait in seconds."""
+        ...
+
+
+class Lane:
+    """Runs what needs no waiting for.
+
+    Args:
+        port: the engine.
+        machine: the run's position.
+        settler: takes what the functions give or raise.
+    """
+
+    def __init__(self, port: Port, machine: Machine, settler: Settler) -> None:
+        self._port = port
+        self._machine = machine
+        self._settler = settler
+
+    def run(self, task: Task) -> None:
+        """Run the only ready task, and what it leads to as long as that is the only one, too, and need not wait.
+
+        A router is asked at once, so that one transaction stores its answer together with the node's update.
+        """
+        port, machine, settler = self._port, self._machine, self._settler
+        ready, teller, clock = machine.ready, port.teller, time.perf_counter
+        while True:
+            place = task.place
+            assert place.plain is not None, "only plain functions run in the lane; this is a bug in flowagent"
+            machine.take(task)
+            if teller.is_heard:
+                teller.of(TaskStarted, task)
+            view = task.scope.handed(task.values)
+            started = clock()
+            returned, error = call_inline(port.is_interrupted, place.plain, view)
+            seconds = clock() - started
+            port.executed += 1
+            delay = settler.take(task, returned, view, seconds) if error is None else settler.fail(task, error, seconds)
+            if delay is not None:
+                port.fly(task, delay)
+            if len(ready) != 1 or machine.failing:
+                return
+            task = ready[0]
+            place = task.place
+            if place.plain is None or task.status != "ready" or not (place.is_router or port.may_start(task)):
+                return
