@@ -5,7 +5,7 @@ Tasks do what a `Script` says; every fact is told to the slow model too, which h
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 
@@ -14,9 +14,10 @@ from flowagent.core.graph import Graph
 from flowagent.core.machine import Machine
 from flowagent.core.policies import OnFailure
 from flowagent.core.position import export, restored
-from flowagent.core.reducers import Replace
+from flowagent.core.reducers import Replace, last
 from flowagent.core.writes import Write
 from flowagent.errors import ConflictError
+from tests.core import generate
 from tests.core.generate import ALWAYS, Script, Shell, drawn, plain, sketched
 
 
@@ -616,6 +617,25 @@ def test_a_graph_that_failed_over_a_merge_inside_is_not_begun_again_after_a_cras
 
 
 # -- the end, and what is counted -----------------------------------------------------------------------------------
+
+
+def test_branches_that_a_reducer_can_merge_now_are_merged_after_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code that has changed mends the merge at the end of a nested graph: the graph closes, and the run goes on."""
+    inner = sketched("START > x, y; x > END; y > END")
+    text, nested = "START > g; g > END", {"kind": "graph", "child": inner}
+    run = shell(drawn(text, g=nested), writes={"g/x": {"a": "1"}, "g/y": {"a": "2"}})
+    run.hold("resolve g/END")
+    assert statuses(run) == {"g": "inside", "g/END": "failed"}
+
+    class Mended(generate.S):
+        a: Annotated[str, last] = ""
+
+    monkeypatch.setattr(generate, "S", Mended)
+    machine = restored(shell(drawn(text, g=nested)).topology, export(run.machine))
+    task = machine.next_ready()
+    assert task is not None
+    assert task.child is not None
+    assert (task.id, task.closing, plain(task.child.values or {})["a"], machine.failing) == ("g", True, "2", {})
 
 
 def test_a_branch_that_ended_early_is_in_the_final_state() -> None:
