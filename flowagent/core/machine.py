@@ -619,6 +619,7 @@ class Machine:
 
     def _share_out_anew(self) -> None:
         """Who is under way keeps a slot; the others get what is left, in their order."""
+        self.ready = deque(dict.fromkeys(task for task in self.ready if task.status == "ready"))
         waiting = _by_id(task for task in self.tasks.values() if task.status == "queued")
         under_way = [task for task in self.tasks.values() if task.status in ("ready", "running")]
         for task in self.tasks.values():

@@ -619,23 +619,34 @@ def test_a_graph_that_failed_over_a_merge_inside_is_not_begun_again_after_a_cras
 # -- the end, and what is counted -----------------------------------------------------------------------------------
 
 
-def test_branches_that_a_reducer_can_merge_now_are_merged_after_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Code that has changed mends the merge at the end of a nested graph: the graph closes, and the run goes on."""
+@pytest.mark.parametrize(
+    ("text", "then"),
+    [
+        ("START > g; g > END", {"g": ("ready", True)}),
+        ("START > x, y; x > j; y > j; j > END", {"j": ("ready", False)}),
+        ("START > x, y; x > END; y > END", {}),
+    ],
+)
+def test_branches_that_a_reducer_can_merge_now_are_merged_after_a_crash(
+    text: str, then: dict[str, tuple[str, bool]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Code that has changed mends a failed merge at the end of a nested graph, at a join and at the end of a run."""
     inner = sketched("START > x, y; x > END; y > END")
-    text, nested = "START > g; g > END", {"kind": "graph", "child": inner}
-    run = shell(drawn(text, g=nested), writes={"g/x": {"a": "1"}, "g/y": {"a": "2"}})
-    run.hold("resolve g/END")
-    assert statuses(run) == {"g": "inside", "g/END": "failed"}
+    nested: dict[str, Any] = {"g": {"kind": "graph", "child": inner}} if "g" in text else {}
+    writes = {f"{where}{name}": {"a": name} for where in ("", "g/") for name in "xy"}
+    run = shell(drawn(text, **nested), writes=writes)
+    run.hold("resolve g/END", "resolve j", "resolve END")
+    assert [task.failures[0].kind for task in run.machine.failed_tasks()] == ["ConflictError"]
 
     class Mended(generate.S):
         a: Annotated[str, last] = ""
 
     monkeypatch.setattr(generate, "S", Mended)
-    machine = restored(shell(drawn(text, g=nested)).topology, export(run.machine))
-    task = machine.next_ready()
-    assert task is not None
-    assert task.child is not None
-    assert (task.id, task.closing, plain(task.child.values or {})["a"], machine.failing) == ("g", True, "2", {})
+    machine = restored(shell(drawn(text, **nested)).topology, export(run.machine))
+    assert {task.id: (task.status, task.closing) for task in machine.tasks.values()} == then
+    merged = [task.values if task.child is None else task.child.values for task in machine.tasks.values()]
+    assert [(values or {})["a"] for values in (*merged, machine.final) if values is not None] == ["y"]
+    assert (machine.failing, list(machine.ready)) == ({}, list(machine.tasks.values()))
 
 
 def test_a_branch_that_ended_early_is_in_the_final_state() -> None:

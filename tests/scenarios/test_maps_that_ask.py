@@ -98,6 +98,44 @@ async def test_every_item_of_a_map_with_at_most_asks_and_waits_for_nobody_else(
     assert (sorted(desk.done), desk.most) == (TEN, 2)
 
 
+class Batches(State):
+    batches: list[list[int]] = [[0, 1], [2], [3, 4]]
+    results: list[list[str]] = []
+
+
+class Batch(State):
+    numbers: list[int]
+    results: list[str] = []
+
+
+async def test_maps_with_at_most_inside_maps_with_at_most_ask_all_and_go_on_one_by_one(
+    caller: Caller, store: Store
+) -> None:
+    """One slot outside and one in each item: each answer is given in a call of its own, which reads what was stored."""
+    desk = Desk()
+    batch = Graph("batch", Batch)
+
+    @batch.map(name="n", over="numbers", into="results", at_most=1)
+    async def write(number: int, ctx: Context[object, Batch]) -> str:
+        price = await ctx.ask("price", f"What does {number} cost?", int)
+        await desk.work(number)
+        return f"{number} costs {price}"
+
+    batch.chain(START, "n", END)
+    graph = Graph("batches", Batches)
+    graph.map(batch, name="m", over="batches", into="results", input="numbers", output="results", at_most=1)
+    graph.chain(START, "m", END)
+    run = await caller.run(graph, run_id="r", store=store)
+    asked = ["m[0]/n[0]?price", "m[0]/n[1]?price", "m[1]/n[0]?price", "m[2]/n[0]?price", "m[2]/n[1]?price"]
+    assert [one.id for one in run.questions] == asked
+    for name in ("m[2]/n[1]?price", "m[0]/n[1]?price", "m[1]/n[0]?price"):
+        run = await caller.resume(graph, "r", answers={name: 1}, store=store)
+    assert (run.status, desk.done) == ("waiting", [4, 1, 2])
+    run = await caller.resume(graph, "r", answers={"m[2]/n[0]?price": 1, "m[0]/n[0]?price": 1}, store=store)
+    assert (run.status, desk.done, desk.most) == ("completed", [4, 1, 2, 3, 0], 1)
+    assert run.state.results == [["0 costs 1", "1 costs 1"], ["2 costs 1"], ["3 costs 1", "4 costs 1"]]
+
+
 # -- several processes -----------------------------------------------------------------------------------------------
 
 
