@@ -319,7 +319,8 @@ class Builder(Definition, Generic[StateT, DepsT]):
                 child's input. By default the item itself is that input.
             output: for graphs, the child field that is the result, or a function of the child's state; by default
                 its whole state.
-            at_most: how many items run at a time.
+            at_most: how many items run at a time. One that failed, or can only wait for an answer, makes room for
+                the next; when the answer is there it goes on as soon as there is room.
             on_item_error: `"fail"`: the map fails, after all other items have finished; `"skip"`: the item has no
                 result; `"collect"`: an `ItemError` stands in its place.
             given: see `NodeOptions`.

@@ -326,8 +326,6 @@ def _faults_of_items(nodes: Mapping[str, Node], edges: Sequence[Edge]) -> Iterat
         tail = nodes.get(edge.tail)
         if isinstance(head, ItemNode) and not isinstance(tail, RouterNode):
             yield f"node `{edge.head}` takes items, so only routers may lead to it, by Send ({_told(edge)})"
-        if isinstance(tail, RouterNode) and edge.kind == "error" and tail.options.once:
-            yield f"router `{edge.tail}` cannot be once=True"
 
 
 # -- joins that wait for each other --------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from flowagent.core.nodes import GraphNode, MapNode
 from flowagent.core.scope import Task
+from flowagent.core.slots import Slots
 
 
 def mapped_items(collection: Any) -> list[Any]:
@@ -26,6 +27,11 @@ def is_unmerged(task: Task) -> bool:
 def has_begun_inside(task: Task) -> bool:
     """Whether a container has been opened, so that what it holds is what is run."""
     return task.child is not None or task.items is not None
+
+
+def is_run_itself(task: Task) -> bool:
+    """Whether what is next is the task itself, and not what it holds: it has not begun, or all inside is over."""
+    return task.closing or not has_begun_inside(task)
 
 
 def holder_of(task: Task) -> Task | None:
@@ -70,15 +76,19 @@ def is_caught_below(task: Task, top: Task) -> bool:
     return False
 
 
-def at_most_of(container: Task) -> int | None:
-    """How many items of a container may be under way at a time."""
+def slots_for(container: Task) -> Slots | None:
+    """The slots for the items of a container, all of them free; None if all items may be under way at once."""
     node = container.place.node
-    return node.at_most if isinstance(node, MapNode) else None
+    return Slots(node.at_most) if isinstance(node, MapNode) and node.at_most is not None else None
 
 
-def limited(task: Task) -> Task | None:
-    """The nearest item of a map with `at_most` that a task is, or is inside of."""
-    return next((one for one in upwards(task) if one.container and at_most_of(one.container) is not None), None)
+def limited_items(task: Task | None) -> list[tuple[Slots, Task]]:
+    """The items that need a slot for a task to go on: itself and those around it, from the inside out."""
+    return [
+        (one.container.slots, one)
+        for one in upwards(task)
+        if one.container is not None and one.container.slots is not None
+    ]
 
 
 def is_beside(task: Task, failed: Task) -> bool:

@@ -9,7 +9,8 @@ from flowagent.core.commits import Sent
 
 TaskStatus = Literal["ready", "queued", "running", "inside", "failed", "asking", "over"]
 """Where a task stands: `inside` means that the tasks of its map or nested graph are what is being run; `queued`
-that it is an item that waits for its turn (`at_most`); `over` that it is done, handed over or dropped."""
+that it could go on, but the item that it is or is inside of waits for its turn (`at_most`); `over` that it is done,
+handed over or dropped."""
 
 
 class Way(NamedTuple):

@@ -217,12 +217,13 @@ def parsed(data: bytes) -> Any:
 
 
 def replay(machine: Machine, run_id: str, records: Iterable[Record]) -> None:
-    """Tell the machine what the records say.
+    """Tell the machine what the records say. `Machine.look_again` then lets what is left go on.
 
     Raises:
         StoreError: a record does not follow from those before it; the text names it.
         StateError: stored values do not fit today's model.
     """
+    machine.is_replaying = True
     for record in records:
         data = read(run_id, record)
         try:
@@ -254,7 +255,9 @@ def _tell(machine: Machine, record: Record, data: dict[str, Any]) -> None:
             answer(machine, data["id"], data["value"])
         case "asked":
             fields = {name: data[name] for name in ("id", "task", "node", "name", "text", "schema", "purpose")}
-            machine.ask(_task(machine, data["task"]), Question(**fields))
+            task = _task(machine, data["task"])
+            machine.catch_up(task)
+            machine.ask(task, Question(**fields))
         case "resolved":
             task = machine.tasks[data["task"]]
             machine.resolve(task, _writes(task.scope.topology.schema, data["writes"]))
@@ -266,8 +269,7 @@ def _tell(machine: Machine, record: Record, data: dict[str, Any]) -> None:
 
 def _tell_of_task(machine: Machine, record: Record, data: dict[str, Any], task: Task) -> None:
     schema = task.scope.topology.schema
-    if task.status == "failed":
-        machine.retry(task)  # a record after a failure means that it was run again
+    machine.catch_up(task)
     match record.kind:
         case "done":
             task.attempt = data["attempt"]
@@ -306,8 +308,7 @@ def _fail(machine: Machine, data: dict[str, Any]) -> None:
     if data["task"] not in machine.tasks and not _holders(machine, data["task"]):
         return  # it has been forgotten with its container
     task = _task(machine, data["task"])
-    if task.status == "failed":
-        machine.retry(task)
+    machine.catch_up(task)
     task.attempt = data["attempt"]
     if data["final"]:
         machine.fail(task, failures)
@@ -335,6 +336,7 @@ def _task(machine: Machine, name: str) -> Task:
     task = machine.tasks.get(name)
     if task is None:
         for holder in _holders(machine, name):
+            machine.catch_up(holder)
             machine.open_items(holder)
         task = machine.tasks[name]
     return task

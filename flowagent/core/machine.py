@@ -8,7 +8,8 @@ work is told in `docs/design.md`; the words are the same here.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 from flowagent.core import ids
@@ -26,16 +27,17 @@ from flowagent.core.commits import (
     written_beside,
 )
 from flowagent.core.containers import (
-    at_most_of,
     catches,
     has_begun_inside,
     holder_of,
     is_beside,
     is_caught_below,
     is_contained,
+    is_run_itself,
     is_unmerged,
-    limited,
+    limited_items,
     mapped_items,
+    slots_for,
     tolerates,
     upwards,
 )
@@ -43,12 +45,14 @@ from flowagent.core.facts import Failure, Question, TaskStatus, Way
 from flowagent.core.nodes import END, ItemNode, MapNode
 from flowagent.core.policies import OnFailure
 from flowagent.core.scope import NO_RESULTS, GroupKey, Scope, Task
+from flowagent.core.slots import Slots
 from flowagent.core.tips import folded_ends, tails_of
 from flowagent.core.topology import Place, Topology
 from flowagent.core.writes import NOTHING, Values, Writes, applied
 from flowagent.errors import StateError
 
 _END = 1
+_CAN_GO_ON: frozenset[TaskStatus] = frozenset({"ready", "queued", "running"})
 
 
 class Machine:
@@ -67,6 +71,8 @@ class Machine:
         unmerged: tasks that could not be merged since this was last emptied, for the journal.
         questions: the open ones by id.
         steps: node visits so far, routers and items not counted.
+        is_replaying: whether records are told, which say themselves which items had a slot: until `look_again`
+            no other gets one.
     """
 
     def __init__(self, topology: Topology, values: Values, *, on_failure: OnFailure = "finish") -> None:
@@ -78,6 +84,7 @@ class Machine:
         self.unmerged: list[Task] = []
         self.questions: dict[str, Question] = {}
         self.steps = 0
+        self.is_replaying = False
         self.root = Scope(topology, values, None)
 
     def begin(self) -> None:
@@ -143,9 +150,9 @@ class Machine:
         self._count(task)
         node = task.place.node
         if isinstance(node, MapNode):
-            self._hold_items(task, [None] * len(mapped_items(task.values[node.over])), node.at_most)
+            self._hold_items(task, [None] * len(mapped_items(task.values[node.over])))
         else:
-            self._hold_items(task, [item for arrow in task.arrows for item in arrow.sent], None)
+            self._hold_items(task, [item for arrow in task.arrows for item in arrow.sent])
 
     def go_on_inside(self, task: Task) -> None:
         """A stuck container is tried again: what failed inside is run again, and nothing else."""
@@ -154,12 +161,13 @@ class Machine:
         for inner in self._in_order(task):
             if inner.status == "failed":
                 self.retry(inner)
-        self._look_whether_stuck(task)  # failed merges are not run again
+        self._look_around(task)  # failed merges are not run again
 
     def ask(self, task: Task, question: Question) -> None:
         """A task waits for an answer."""
         task.status = "asking"
         self.questions[question.id] = question
+        self._look_around(task)
 
     def answer(self, question_id: str, data: Any) -> Task:
         """An open question was answered; its task may go on."""
@@ -174,16 +182,15 @@ class Machine:
         """A task that stands failed is run again, a container goes on inside; for a failed merge see `resolve`."""
         if task.status != "failed" or is_unmerged(task):
             return
-        item = self._waits_with(task)
         self._go_on_around(task)
         self._rise(task)
-        if task.closing or not has_begun_inside(task):
-            self._start_again(task, item)
+        if is_run_itself(task):
+            self._make_ready(task)
             return
         task.status = "inside"
         for inner in self._in_order(task):
             self.retry(inner)
-        self._look_whether_stuck(task)  # failed merges are not run again
+        self._look_around(task)  # failed merges are not run again
 
     def _rise(self, task: Task) -> None:
         self.failing.pop(task.id, None)
@@ -218,7 +225,6 @@ class Machine:
         onward = Arrow(commit, task.place.index)
         onward.sent = [item for arrow in task.arrows for item in arrow.sent]
         commit.arrows.append(onward)
-        item = self._waits_with(task)
         self._go_on_around(task)
         self.failing.pop(task.id)
         task.failures = ()
@@ -232,7 +238,7 @@ class Machine:
         scope.release(task.arrows, task.place)
         scope.live += 1 - len(task.arrows)
         task.arrows, task.parents, task.top, task.values, task.since_top = (onward,), (commit,), commit, values, NOTHING
-        self._start_again(task, item)
+        self._make_ready(task)
 
     # -- questions to the machine ----------------------------------------------------------------------------------
 
@@ -314,20 +320,28 @@ class Machine:
         """Put a restored task where it stood."""
         if task.id not in self.tasks or task.id in self.failing:
             return
-        task.failures = failures
-        if status == "ready" or (status == "failed" and not failures):
-            self._make_ready(task)
-            return
-        task.status = status
-        if status == "failed":
+        task.failures, task.status = failures, status
+        if status == "ready":
+            self.ready.append(task)
+        elif status == "failed" and failures:
             self.failing[task.id] = task
-        elif status == "queued" and task.container is not None and task.container.queued is not None:
-            task.container.queued.append(task)
+        elif status == "failed" or (status == "inside" and task.closing):
+            task.status = "queued"  # what could not be merged can be, by code that has changed since
+
+    def catch_up(self, task: Task) -> None:
+        """A record tells of a task that stands failed or waits here: it was run again, and had its turn."""
+        self.retry(task)
+        if task.status == "queued":
+            for slots, item in reversed(limited_items(task)):
+                if item not in slots.taken:
+                    self._let_on(slots, item)
 
     def look_again(self) -> None:
-        """Find the containers that are stuck, after all tasks were restored."""
+        """Find the containers that are stuck and share out the slots, after all was restored or replayed."""
+        self.is_replaying = False
         for task in list(self.failing.values()):
             self._look_whether_stuck(holder_of(task))
+        self._share_out_anew()
 
     # -- commits ---------------------------------------------------------------------------------------------------
 
@@ -347,8 +361,8 @@ class Machine:
         if seal(schema, commit, task.since_top, keep=scope.owner is not None):
             scope.start = commit  # all before it is sealed, and must not be held on to
         self._send_on(scope, commit, ways, task, caught)
-        if self.failing and scope.owner is not None:
-            self._look_whether_stuck(scope.owner)
+        if scope.owner is not None:
+            self._look_around(scope.owner)
 
     def _marks(self, task: Task, top: Commit) -> Marks:
         slot = task.place.own_slot
@@ -494,10 +508,6 @@ class Machine:
         task.status = "failed"
         self.failing[task.id] = task
 
-    def _make_ready(self, task: Task) -> None:
-        task.status = "ready"
-        self.ready.append(task)
-
     def _count(self, task: Task) -> None:
         if not task.counted:
             self.steps += 1
@@ -505,17 +515,12 @@ class Machine:
 
     # -- items -----------------------------------------------------------------------------------------------------
 
-    def _hold_items(self, task: Task, items: Sequence[Sent | None], at_most: int | None) -> None:
+    def _hold_items(self, task: Task, items: Sequence[Sent | None]) -> None:
         task.status = "inside"
-        task.items, task.queued = {}, deque()
+        task.items, task.slots = {}, slots_for(task)
         task.results = [None] * len(items)
         for index, item in enumerate(items):
-            one = self._add_item(task, index, item)
-            if at_most is None or index < at_most:
-                self._make_ready(one)
-            else:
-                one.status = "queued"
-                task.queued.append(one)
+            self._make_ready(self._add_item(task, index, item))
         if not items:
             self._close(task)
 
@@ -543,50 +548,12 @@ class Machine:
         del self.tasks[task.id]
         task.status = "over"
         self.failing.pop(task.id, None)
-        self._release_queued(container)
+        if container.slots is not None:
+            container.slots.leave(task)
+            self._share_out(container.slots)
         if not container.items:
             self._close(container)
-        if self.failing:
-            self._look_whether_stuck(container)
-
-    def _release_queued(self, container: Task) -> None:
-        """Start the next items, as far as `at_most` allows."""
-        while container.queued and not self._is_full(container):
-            item = container.queued.popleft()
-            if item.closing or not has_begun_inside(item):
-                self._make_ready(item)
-                continue
-            item.status = "inside"
-            for inner in list(self._inside(item)):
-                if inner.status == "queued" and limited(inner) is item:
-                    self._make_ready(inner)
-
-    def _is_full(self, container: Task) -> bool:
-        """Whether as many items are under way as may be; those that failed, or can go no further, are not."""
-        at_most, items = at_most_of(container), container.items or {}
-        if at_most is None:
-            return False
-        under_way = len(items) - len(container.queued or ())
-        if self.failing and under_way >= at_most:
-            under_way -= sum(self._is_at_rest(item) for item in items.values())
-        return under_way >= at_most
-
-    def _waits_with(self, task: Task) -> Task | None:
-        """The item that a failed task has to wait with before it is run again, as its place was given to others."""
-        item = limited(task)
-        if item is None or item.container is None:
-            return None
-        return item if item.status == "queued" or (self._is_at_rest(item) and self._is_full(item.container)) else None
-
-    def _start_again(self, task: Task, item: Task | None) -> None:
-        if item is None or item.container is None:
-            self._make_ready(task)
-            return
-        task.status = "queued"
-        waiting = item.container.queued or deque()
-        if item not in waiting:
-            item.status = "queued"
-            item.container.queued = deque(sorted([*waiting, item], key=lambda one: one.index or 0))
+        self._look_around(container)
 
     def _close(self, task: Task) -> None:
         """All that a container holds is over; what is missing is its own commit."""
@@ -612,6 +579,79 @@ class Machine:
         scope.live += len(onward) - len(task.arrows)
         task.arrows, task.parents, task.results = onward, commits, NO_RESULTS
         self._merge(task)
+
+    # -- slots -------------------------------------------------------------------------------------------------------
+
+    def _make_ready(self, task: Task) -> None:
+        """Let a task start, unless an item that it is or is inside of has to wait for its turn."""
+        if (task.container is not None or task.scope.owner is not None) and not self._get_slots(task):
+            task.status = "queued"
+            return
+        task.status = "ready"
+        self.ready.append(task)
+
+    def _get_slots(self, task: Task) -> bool:
+        """Whether each item around a task has a slot or gets one; from the outside in, the first without one waits."""
+        for slots, item in reversed(limited_items(task)):
+            if item in slots.taken:
+                continue
+            if slots.is_full or self.is_replaying:
+                slots.wait(item)
+                item.status = "queued"
+                return False
+            slots.take(item)
+        return True
+
+    def _share_out(self, slots: Slots) -> None:
+        """Give free slots to the items that wait for one."""
+        while slots.waiting and not (slots.is_full or self.is_replaying):
+            self._let_on(slots, slots.waiting[0])
+
+    def _let_on(self, slots: Slots, item: Task) -> None:
+        """It is an item's turn: what waits with it may go on."""
+        slots.take(item)
+        if is_run_itself(item):
+            self._make_ready(item)
+            return
+        item.status = "inside"
+        for inner in self._in_order(item):
+            if inner.status == "queued" and is_run_itself(inner):
+                self._make_ready(inner)
+
+    def _give_way(self, task: Task) -> None:
+        """Something has come to rest: the items around it in which nothing can go on leave their slots to others."""
+        for slots, item in limited_items(task):
+            if self._can_go_on(item):
+                return
+            slots.leave(item)
+            self._share_out(slots)
+
+    def _can_go_on(self, item: Task) -> bool:
+        """Whether there is anything to do in an item before somebody answers, settles a merge or tries again."""
+        if item.status in _CAN_GO_ON or not has_begun_inside(item):
+            return item.status in _CAN_GO_ON
+        # What is stuck is decided on at once, and is tried again or handled without having to wait.
+        going_on = chain(self.stuck, (one for one in self.tasks.values() if one.status in _CAN_GO_ON))
+        prefix = _prefixes_inside(item)
+        return any(one.id.startswith(prefix) for one in going_on)
+
+    def _share_out_anew(self) -> None:
+        """Who is under way keeps a slot; the others get what is left, in their order."""
+        self.ready = deque(dict.fromkeys(task for task in self.ready if task.status == "ready"))
+        waiting = _by_id(task for task in self.tasks.values() if task.status == "queued")
+        under_way = [task for task in self.tasks.values() if task.status in ("ready", "running")]
+        for task in self.tasks.values():
+            if task.slots is not None:
+                task.slots.clear()
+        for task in (*under_way, *map(holder_of, self.stuck)):
+            for slots, item in limited_items(task):
+                slots.take(item)
+        for task in waiting:
+            if not is_run_itself(task):
+                task.status = "inside"
+        for task in waiting:
+            if is_run_itself(task):
+                self._make_ready(task)
 
     # -- the end -----------------------------------------------------------------------------------------------------
 
@@ -644,7 +684,7 @@ class Machine:
         self._unstick(task)
         task.status = "failed"
         self.failing[task.id] = task
-        self._look_whether_stuck(task)
+        self._look_around(task)
 
     def _hand_over(self, task: Task) -> None:
         """A failure that is handled is a commit with an empty update and one arrow, to the handler."""
@@ -667,15 +707,15 @@ class Machine:
             inner.status = "over"
             for question in [one for one in self.questions.values() if one.task == inner.id]:
                 del self.questions[question.id]
-        task.items = task.child = task.queued = None
+        task.items = task.child = task.slots = None
 
     def _inside(self, task: Task) -> Iterator[Task]:
-        prefix = (f"{task.id}/", f"{task.id}[")
+        prefix = _prefixes_inside(task)
         return (other for other in self.tasks.values() if other.id.startswith(prefix))
 
     def _in_order(self, task: Task) -> list[Task]:
         """What is inside a task, by id: after a crash the tasks may lie in another order."""
-        return sorted(self._inside(task), key=lambda inner: ids.natural(inner.id))
+        return _by_id(self._inside(task))
 
     def _unstick(self, task: Task) -> None:
         if task in self.stuck:
@@ -689,15 +729,16 @@ class Machine:
                 self._rise(holder)
                 holder.status = "inside"
 
-    def _look_whether_stuck(self, task: Task | None) -> None:
-        """What to do when a task, or what is inside it, may have come to rest.
+    def _look_around(self, task: Task) -> None:
+        """A task, or what is inside it, may have come to rest: who is stuck, and who gives way?"""
+        if self.failing:
+            self._look_whether_stuck(task)
+        if self.failing or self.questions:
+            self._give_way(task)
 
-        A container that catches failures fails once, when all else inside has gone as far as it can; an item makes
-        room for others.
-        """
+    def _look_whether_stuck(self, task: Task | None) -> None:
+        """A container that catches failures fails once, when all else inside has gone as far as it can."""
         while task is not None:
-            if task.container is not None:
-                self._release_queued(task.container)
             if task.status == "inside" and catches(task):
                 if task not in self.stuck and self._is_at_rest(task):
                     self.stuck.append(task)
@@ -720,16 +761,22 @@ class Machine:
 
     def failures_inside(self, task: Task) -> tuple[Failure, ...]:
         """Why a container is stuck: the failures of the tasks inside, in the order of their ids."""
-        inner = sorted(
-            (one for one in self._inside(task) if one.status == "failed"), key=lambda one: ids.natural(one.id)
-        )
-        return tuple(failure for one in inner for failure in one.failures)
+        return tuple(failure for one in self._in_order(task) if one.status == "failed" for failure in one.failures)
 
     def _may_start(self, task: Task) -> bool:
         """Whether a task may start although others have failed."""
         if self.on_failure == "continue":
             return True
         return all(is_contained(failed) or is_beside(task, failed) for failed in self.failing.values())
+
+
+def _prefixes_inside(task: Task) -> tuple[str, str]:
+    """What the ids of all that a task holds begin with."""
+    return f"{task.id}/", f"{task.id}["
+
+
+def _by_id(tasks: Iterable[Task]) -> list[Task]:
+    return sorted(tasks, key=lambda task: ids.natural(task.id))
 
 
 def _is_alone(scope: Scope) -> bool:

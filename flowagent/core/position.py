@@ -9,7 +9,6 @@ something, and the open questions. Everything else follows: states are folded ag
 from __future__ import annotations
 
 import json
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, TypeAlias
@@ -17,6 +16,7 @@ from typing import Any, TypeAlias
 from pydantic import ValidationError
 
 from flowagent.core.commits import Arrow, Commit, Mark, Sent, datas_of, meet
+from flowagent.core.containers import slots_for
 from flowagent.core.facts import Failure, Question
 from flowagent.core.fields import problems_of
 from flowagent.core.machine import Machine
@@ -275,7 +275,7 @@ def _restore_items(machine: Machine, task: Task, data: Data, commits: Sequence[C
     task.results = [_restored_result(task, outcome, commits) for outcome in data["results"]]
     if "items" not in data:
         return
-    task.items, task.queued = {}, deque()
+    task.items, task.slots = {}, slots_for(task)
     for index, progress in data["items"]:
         _restore_progress(machine, machine.regain_item(task, index), progress)
 

@@ -7,7 +7,6 @@ whose count comes down to nothing may fire; nothing is searched at a step.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -15,6 +14,7 @@ from pydantic import BaseModel
 
 from flowagent.core.commits import Arrow, Commit, Mark, Marks, Sent
 from flowagent.core.facts import Failure, TaskStatus
+from flowagent.core.slots import Slots
 from flowagent.core.topology import Place, Topology
 from flowagent.core.writes import NOTHING, Values, Writes
 
@@ -50,7 +50,7 @@ class Task:
         item: its item, where that is not in the state.
         items: the tasks of its items, for containers.
         results: what the items gave: (True, value, JSON) or (False, failure).
-        queued: items that wait for `at_most`.
+        slots: who of them may be under way, where `at_most` says how many.
         child: its nested graph, when opened.
         closing: whether all that it holds is over, so that only its own commit is missing.
         memos: what was done through `ctx.step`, by name.
@@ -78,10 +78,10 @@ class Task:
         "number",
         "parents",
         "place",
-        "queued",
         "results",
         "scope",
         "since_top",
+        "slots",
         "status",
         "times",
         "top",
@@ -121,7 +121,7 @@ class Task:
         self.caught: tuple[Failure, ...] = ()
         self.items: dict[int, Task] | None = None
         self.results: list[Any] = NO_RESULTS
-        self.queued: deque[Task] | None = None
+        self.slots: Slots | None = None
         self.child: Scope | None = None
         self.closing = False
         self.memos: dict[str, Any] | None = None

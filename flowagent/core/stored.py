@@ -89,6 +89,7 @@ async def read(place: Place, info: RunInfo, on_failure: OnFailure, *, accept_cha
         snapshot = Snapshot(0, b"")
     records = await place.store.read(run_id, after=snapshot.seq)
     journal.replay(machine, run_id, records)
+    machine.look_again()
     ended = journal.read(run_id, records[-1]) if records and records[-1].kind == "ended" else {}
     return Position(
         machine=machine,

@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from hypothesis import strategies as st
 
 from flowagent.core.commits import Sent
-from flowagent.core.containers import is_unmerged
+from flowagent.core.containers import is_run_itself, is_unmerged
 from flowagent.core.facts import Failure, Question, Way
 from flowagent.core.graph import Graph
 from flowagent.core.machine import Machine
@@ -78,7 +78,9 @@ FOLDS: Folds = {
 # -- definitions ----------------------------------------------------------------------------------------------------
 
 Kind: TypeAlias = Literal["node", "goto", "router", "map", "map_graph", "item", "gate", "gate_to", "graph"]
+OnItemError: TypeAlias = Literal["fail", "skip", "collect"]
 _CHOOSERS = ("goto", "router", "gate_to")
+_ON_ITEM_ERROR: list[OnItemError] = ["fail", "skip", "collect"]
 
 
 @dataclass
@@ -92,7 +94,7 @@ class Planned:
     each: bool = False
     child: Plan | None = None
     at_most: int | None = None
-    on_item_error: Literal["fail", "skip", "collect"] = "fail"
+    on_item_error: OnItemError = "fail"
     retry: bool = False
 
     @property
@@ -202,6 +204,17 @@ def planned(rng: random.Random, name: str = "g", *, size: int = 8, depth: int = 
     return plan
 
 
+def crowded(rng: random.Random) -> Plan:
+    """A plan of a map with few slots, which holds maps with few slots."""
+    inner = planned(rng, "in m", size=3)
+    for node in inner.nodes:
+        if node.kind == "node" and rng.randint(0, 1):
+            node.kind, node.at_most, node.on_item_error = "map", rng.choice([1, 2]), rng.choice(_ON_ITEM_ERROR)
+    crowd = Planned("m", "map_graph", [END], child=inner, at_most=rng.choice([1, 2]), retry=not rng.randint(0, 3))
+    crowd.on_item_error = rng.choice(_ON_ITEM_ERROR)
+    return Plan("g", ["m"], [crowd])
+
+
 def _node(rng: random.Random, prefix: str, number: int, depth: int) -> Planned:
     kinds: list[Kind] = [
         *_KINDS,
@@ -218,7 +231,7 @@ def _node(rng: random.Random, prefix: str, number: int, depth: int) -> Planned:
         node.retry = not rng.randint(0, 3)
     if node.kind in ("map", "map_graph"):
         node.at_most = rng.choice([None, 1, 2])
-        node.on_item_error = rng.choice(["fail", "skip", "collect"])
+        node.on_item_error = rng.choice(_ON_ITEM_ERROR)
     if node.kind != "item":
         node.each = not rng.randint(0, 9)
     return node
@@ -297,9 +310,9 @@ def _declare_orders(rng: random.Random, plan: Plan) -> None:
 
 
 def plans() -> st.SearchStrategy[Plan]:
-    """Plans of small valid graphs: half of them shrink well, the other half are as varied as chance makes them."""
-    shrinking = st.randoms(use_true_random=False)
-    return st.one_of(shrinking, st.integers(0, 2**32).map(random.Random)).map(planned)
+    """Plans of small valid graphs: some of them shrink well, the others are as varied as chance makes them."""
+    shrinking, varied = st.randoms(use_true_random=False), st.integers(0, 2**32).map(random.Random)
+    return st.one_of(shrinking.map(planned), varied.map(planned), varied.map(crowded))
 
 
 # -- behaviour ------------------------------------------------------------------------------------------------------
@@ -317,6 +330,8 @@ class Behaviour:
         failing: one of how many tasks fails at first; 0 for none.
         plain: one of how many writes a plain field.
         replacing: one of how many replaces a field with a reducer.
+        asking: one of how many functions asks somebody before it is done; 0 for none.
+        items: how many the run starts with.
     """
 
     salt: int = 0
@@ -324,6 +339,8 @@ class Behaviour:
     failing: int = 6
     plain: int = 8
     replacing: int = 16
+    asking: int = 0
+    items: int = 2
 
     def pick(self, task: str, what: str, count: int) -> int:
         """A number below another, by hash."""
@@ -337,6 +354,9 @@ class Behaviour:
         if not self.one_of(task, "fails", self.failing if not caught else min(self.failing, 3)):
             return 0
         return (1, 2, ALWAYS)[self.pick(task, "times", 3 if caught else 2)]
+
+    def asks(self, task: str) -> bool:
+        return self.one_of(task, "asks", self.asking)
 
     def update(self, task: str) -> dict[str, Any]:
         """What a task returns."""
@@ -426,12 +446,17 @@ class Script(Behaviour):
         writes: what they write.
         fails: how many of their attempts fail.
         sends: the items that they send.
+        asking_tasks: those that ask before they are done.
     """
 
     routes: Mapping[str, Sequence[str]] = field(default_factory=dict)
     writes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     fails: Mapping[str, int] = field(default_factory=dict)
     sends: Mapping[str, list[int]] = field(default_factory=dict)
+    asking_tasks: Sequence[str] = ()
+
+    def asks(self, task: str) -> bool:
+        return task in self.asking_tasks
 
     def update(self, task: str) -> dict[str, Any]:
         return {"log": [task], **self.writes.get(task, {})}
@@ -490,7 +515,7 @@ class Shell:
         self.seen = Seen()
         self.attempts: dict[str, int] = {}
         self.running: list[str] = []
-        values, _ = self.topology.schema.start({})
+        values, _ = self.topology.schema.start({"items": list(range(1, behaviour.items + 1))})
         self.machine = Machine(self.topology, values, on_failure=on_failure)
         self.model = Reference(Definition(graph, FOLDS), plain(values), on_failure) if model else None
         self.machine.begin()
@@ -596,8 +621,9 @@ class Shell:
             self.machine.fail(task, (failure(task),))
             self.seen.settled.append(f"{name} failed")
             self.tell("fail", name)
-        elif isinstance(node, GateNode) and not task.answers:
-            self.machine.ask(task, Question(id=f"?{task.id}", task=task.id, node=node.name, name="", text="?"))
+        elif self.asks(task):
+            question = Question(id=f"?{name}", task=name, node=task.place.name, name="", text="?")
+            self.machine.ask(task, question)
             self.tell("ask", task.id)
         elif task.index is not None and isinstance(node, MapNode):
             result = f"{task.id} gave {self.behaviour.pick(task.id, 'result', 100)}"
@@ -609,6 +635,14 @@ class Shell:
             self.tell("finish_item", task.id, result)
         else:
             self._finish(task)
+
+    def asks(self, task: Task) -> bool:
+        """Whether a task asks: a gate, or a function that does so; containers ask nobody."""
+        if task.answers or task.closing:
+            return False
+        return isinstance(task.place.node, GateNode) or (
+            self.behaviour.asks(task.id) and not isinstance(task.place.node, RouterNode)
+        )
 
     def _open(self, task: Task) -> bool:
         """Whether a task is a container, which was opened."""
@@ -773,6 +807,10 @@ class Shell:
         assert set(machine.tasks) == set(model.tasks)
         assert set(machine.failing) == model.failed()
         assert {task.id for task in machine.stuck} == model.stuck()
+        queued = {task.id for task in machine.tasks.values() if task.status == "queued" and is_run_itself(task)}
+        assert queued == model.queued()
+        slots = [task.slots for task in machine.tasks.values() if task.slots is not None]
+        assert {item.id for one in slots for item in one.taken} == model.with_slots()
         assert {question.task for question in machine.questions.values()} == model.asking()
         for task in machine.tasks.values():
             work = model.tasks[task.id]

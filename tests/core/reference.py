@@ -301,7 +301,7 @@ def update_of(folds: Folds, mapping: Mapping[str, Any]) -> dict[str, Said]:
 
 # -- the run --------------------------------------------------------------------------------------------------------
 
-Status: TypeAlias = Literal["ready", "running", "inside", "queued", "failed", "asking", "closing", "gone"]
+Status: TypeAlias = Literal["ready", "running", "inside", "failed", "asking", "closing", "gone"]
 
 
 @dataclass(eq=False)
@@ -323,6 +323,7 @@ class Work:
     opened: bool = False
     settled: dict[int, Any] = field(default_factory=dict)
     child: Part | None = None
+    slot: bool = False
 
     @property
     def holder(self) -> Work | None:
@@ -487,7 +488,7 @@ class Part:
             token.onto.append(done)
         self.whole.forget(work)
         self.send(done, ways)
-        self.whole.release()
+        self.whole.share_out()
 
 
 class Reference:
@@ -506,7 +507,20 @@ class Reference:
 
     def ready(self) -> set[str]:
         """The ids of the tasks that may start, or whose container may be closed."""
-        return {work.id for work in self.tasks.values() if work.status == "ready" and self.may_start(work)}
+        return {
+            work.id for work in self.tasks.values() if work.status == "ready" and self.may_start(work)
+        } - self.queued()
+
+    def queued(self) -> set[str]:
+        """Those that could start if each item that they are or are inside of had a slot, where `at_most` says so."""
+        return {
+            work.id
+            for work in self.tasks.values()
+            if work.status == "ready" and not all(item.slot for item in self.upwards(work) if self.is_limited(item))
+        }
+
+    def with_slots(self) -> set[str]:
+        return {work.id for work in self.tasks.values() if work.slot}
 
     def state(self, task: str) -> Values:
         work = self.tasks[task]
@@ -535,7 +549,7 @@ class Reference:
             for holder in self.upwards(one)[1:]
             if holder in inside and holder.status == "inside" and self.catches(holder)
         ]
-        waiting = [one for one in inside if one.status in ("ready", "running", "asking", "queued")]
+        waiting = [one for one in inside if one.status in ("ready", "running", "asking")]
         return work.status == "failed" or bool(failed and not undecided and not waiting)
 
     def inside(self, work: Work) -> Iterator[Work]:
@@ -625,7 +639,7 @@ class Reference:
             self.settle_item(work, None, failed=True)
         else:
             work.status = "failed"
-        self.release()
+        self.share_out()
 
     def open(self, task: str, values: Values) -> None:
         work = self.tasks[task]
@@ -644,19 +658,20 @@ class Reference:
         for index in range(count):
             item = Work(ids.item_id(work.id, index), work.run, work.node, work.number, [], work.parents)
             item.container, item.index = work, index
-            item.status = "ready" if self.at_most(work) is None else "queued"
             work.items.append(item)
             self.tasks[item.id] = item
             self.seen.add(item.id)
-        self.release()
         if not count:
             self.close(work)
+        self.share_out()
 
     def ask(self, task: str) -> None:
         self.tasks[task].status = "asking"
+        self.share_out()
 
     def answer(self, task: str) -> None:
         self.tasks[task].status = "ready"
+        self.share_out()
 
     def retry(self, task: str) -> None:
         """A failed task is run again; a container goes on inside. What holds it goes on as well."""
@@ -667,18 +682,15 @@ class Reference:
         for one in self.in_order(work):
             if one.status == "failed" and one.merge_failed is None:
                 self.go_on(one)
+        self.share_out()
 
     def go_on(self, work: Work) -> None:
-        item = self.limited(work)
-        waits = item is not None and (item.status == "queued" or (self.at_rest(item) and self.is_full(item.container)))
         for holder in self.upwards(work)[1:]:
             if holder.status == "failed":
                 holder.status = "inside"
         work.merge_failed = None
         if (work.child is not None or work.opened) and not work.closing:
             work.status = "inside"
-        elif item is not None and waits:
-            item.status = work.status = "queued"
         else:
             work.status = "ready"
 
@@ -686,32 +698,41 @@ class Reference:
         for one in self.in_order(self.tasks[task]):
             if one.status == "failed" and one.merge_failed is None:
                 self.go_on(one)
+        self.share_out()
 
     # -- at_most
 
-    def at_most(self, container: Work | None) -> int | None:
-        node = None if container is None else container.run.definition.nodes.get(container.node)
+    def at_most(self, container: Work) -> int | None:
+        node = container.run.definition.nodes.get(container.node)
         return node.at_most if isinstance(node, MapNode) else None
 
-    def limited(self, work: Work) -> Work | None:
-        """The nearest item of a map with a limit that a task is, or is inside of."""
-        return next((one for one in self.upwards(work) if self.at_most(one.container) is not None), None)
+    def is_limited(self, work: Work) -> bool:
+        return work.container is not None and self.at_most(work.container) is not None
 
-    def is_full(self, container: Work | None) -> bool:
-        at_most = self.at_most(container)
-        assert container is not None
-        under_way = [one for one in container.items if one.status not in ("gone", "queued") and not self.at_rest(one)]
-        return at_most is not None and len(under_way) >= at_most
+    def wants_slot(self, item: Work) -> bool:
+        """Whether there is something to run in an item."""
+        return any(one.status in ("ready", "running") for one in [item, *self.inside(item)])
 
-    def release(self) -> None:
-        """Let items that wait for their turn start, wherever there is room."""
-        for container in [work for work in self.tasks.values() if self.at_most(work) is not None]:
-            for item in container.items:
-                if item.status == "queued" and not self.is_full(container):
-                    item.status = "ready" if item.child is None or item.closing else "inside"
-                    for one in self.inside(item):
-                        if one.status == "queued" and self.limited(one) is item:
-                            one.status = "ready"
+    def keeps_slot(self, item: Work) -> bool:
+        """What is stuck inside is decided on at once, so its item is not left for that."""
+        return self.wants_slot(item) or any(one.id in self.stuck() for one in self.inside(item))
+
+    def share_out(self) -> None:
+        """Items that can do nothing but wait leave their slots; free slots go to those that can, in their order.
+
+        An item inside of one that has no slot gets none.
+        """
+        limited = sorted(filter(self.is_limited, self.tasks.values()), key=lambda one: ids.natural(one.id))
+        for item in limited:
+            item.slot = item.slot and self.keeps_slot(item)
+        for item in limited:
+            container = item.container
+            assert container is not None
+            limit = self.at_most(container)
+            assert limit is not None
+            is_let_in = all(one.slot for one in self.upwards(container) if self.is_limited(one))
+            if is_let_in and self.wants_slot(item) and sum(one.slot for one in container.items) < limit:
+                item.slot = True
 
     def resolve(self, task: str, mapping: Mapping[str, Any]) -> None:
         """A failed merge is settled: a commit between the arrivals and the task that could not start."""
@@ -736,6 +757,7 @@ class Reference:
             run.end([settled])
         else:
             self.go_on(work)
+        self.share_out()
 
     # -- items
 
@@ -747,7 +769,7 @@ class Reference:
         container.settled[index] = (not failed, result)
         if len(container.settled) == len(container.items):
             self.close(container)
-        self.release()
+        self.share_out()
 
     def close(self, work: Work) -> None:
         work.closing = True
@@ -774,7 +796,7 @@ class Reference:
     def forget(self, work: Work) -> None:
         """A task is over, with all that is inside it."""
         for one in list(self.inside(work)):
-            one.status = "gone"
+            one.status, one.slot = "gone", False
             del self.tasks[one.id]
-        work.status = "gone"
+        work.status, work.slot = "gone", False
         del self.tasks[work.id]

@@ -5,7 +5,7 @@ Tasks do what a `Script` says; every fact is told to the slow model too, which h
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 
@@ -13,9 +13,11 @@ from flowagent.core.facts import Failure, Question
 from flowagent.core.graph import Graph
 from flowagent.core.machine import Machine
 from flowagent.core.policies import OnFailure
-from flowagent.core.reducers import Replace
+from flowagent.core.position import export, restored
+from flowagent.core.reducers import Replace, last
 from flowagent.core.writes import Write
 from flowagent.errors import ConflictError
+from tests.core import generate
 from tests.core.generate import ALWAYS, Script, Shell, drawn, plain, sketched
 
 
@@ -333,6 +335,114 @@ def test_a_graph_in_a_queued_item_waits_with_it() -> None:
     assert len(run.play().final["results"]) == 2
 
 
+GATED = sketched("START > p; p > END", p={"kind": "gate"})
+
+
+def gated_map(at_most: int | None, **script: Any) -> Shell:
+    """Four items with a gate inside, of which so many may be under way."""
+    child = {"kind": "map_graph", "child": GATED, "at_most": at_most}
+    return shell(drawn("START > a; a > m; m > END", m=child), writes={"a": FOUR}, **script)
+
+
+def gates(*indexes: int) -> list[str]:
+    return [f"?m[{index}]/p" for index in indexes]
+
+
+def test_an_item_that_can_only_wait_for_an_answer_makes_room() -> None:
+    """So all are asked, however few may be under way."""
+    run = gated_map(1)
+    run.hold(*gates(0, 1, 2, 3))
+    assert list(run.machine.questions) == gates(0, 1, 2, 3)
+    assert {status for name, status in statuses(run).items() if "/" in name} == {"asking"}
+
+
+def test_an_item_goes_on_when_its_answer_is_there_and_there_is_room() -> None:
+    """At once, or else in the order of the items, whatever the order of the answers."""
+    run = gated_map(1)
+    run.hold(*gates(0, 1, 2, 3))
+    act(run, f"answer {gates(2)[0]}")
+    assert startable(run) == ["m[2]/p"]
+    act(run, *(f"answer {question}" for question in gates(3, 1)))
+    assert (startable(run), statuses(run)["m[1]"], statuses(run)["m[1]/p"]) == (["m[2]/p"], "queued", "queued")
+    run.hold(*gates(0))
+    assert [name for name in run.seen.done if name.endswith("]")] == ["m[2]", "m[1]", "m[3]"]
+    assert [line.split()[0] for line in run.play().final["results"]] == ["m[0]", "m[1]", "m[2]", "m[3]"]
+
+
+def test_a_function_that_asks_makes_room_too() -> None:
+    """An item without a graph inside is at rest while it asks."""
+    graph = drawn("START > m; m > END", m={"kind": "map", "at_most": 1})
+    run = shell(graph, asking_tasks=["m[0]"])
+    act(run, "start m", "end m", "start m[0]", "end m[0]")
+    assert (startable(run), statuses(run)["m[0]"]) == (["m[1]"], "asking")
+    act(run, "start m[1]", "answer ?m[0]")
+    assert (startable(run), statuses(run)["m[0]"]) == ([], "queued")
+    act(run, "end m[1]")
+    assert startable(run) == ["m[0]"]
+
+
+def test_an_item_makes_room_when_the_last_of_what_ran_beside_its_question_is_over() -> None:
+    """Not before: a branch that does not wait goes on with the item's slot."""
+    inner = sketched("START > p, x; p > END; x > END", p={"kind": "gate"})
+    run = shell(drawn("START > m; m > END", m={"kind": "map_graph", "child": inner, "at_most": 1}))
+    act(run, "start m", "end m", "start m[0]", "end m[0]", "start m[0]/p", "end m[0]/p")
+    assert startable(run) == ["m[0]/x"]
+    act(run, "start m[0]/x", "end m[0]/x")
+    assert startable(run) == ["m[1]"]
+
+
+def test_an_item_that_has_failed_and_asks_makes_room_though_the_failure_is_not_decided_on() -> None:
+    """A graph inside that catches failures waits for the answer before it fails; the item has nothing to do."""
+    inner = sketched("START > p, x; p > END; x > END", p={"kind": "gate"})
+    middle = sketched("START > g; g > END", g={"kind": "graph", "child": inner, "retry": True})
+    graph = drawn("START > m; m > END", m={"kind": "map_graph", "child": middle, "at_most": 1})
+    run = shell(graph, fails={"m[0]/g/x": 1}, on_failure="continue")
+    run.hold("?m[0]/g/p", "m[1]", "retry m[0]/g/x")
+    inside = {"m[0]": "inside", "m[0]/g": "inside", "m[0]/g/p": "asking", "m[0]/g/x": "failed"}
+    assert (statuses(run), run.machine.stuck) == ({"m": "inside", "m[1]": "running", **inside}, [])
+
+
+def test_what_was_answered_in_a_map_inside_a_waiting_item_waits_with_it() -> None:
+    """The item gets a slot first, and then those inside it get theirs, in their order."""
+    inner = sketched("START > n; n > END", n={"kind": "map", "at_most": 1})
+    graph = drawn("START > m; m > END", m={"kind": "map_graph", "child": inner, "at_most": 1})
+    run = shell(graph, asking_tasks=["m[0]/n[0]", "m[0]/n[1]"])
+    run.hold("?m[0]/n[0]", "?m[0]/n[1]", "m[1]")
+    act(run, "answer ?m[0]/n[1]", "answer ?m[0]/n[0]")
+    waiting = {"m[0]": "queued", "m[0]/n": "inside", "m[0]/n[0]": "queued", "m[0]/n[1]": "queued"}
+    assert statuses(run) == {"m": "inside", "m[1]": "running", **waiting}
+    act(run, "end m[1]")
+    run.hold("m[0]/n[0]", "m[0]/n[1]")
+    its_turn = {"m[0]": "inside", "m[0]/n": "inside", "m[0]/n[0]": "running", "m[0]/n[1]": "queued"}
+    assert statuses(run) == {"m": "inside", **its_turn}
+
+
+def test_who_waits_for_a_slot_is_known_after_a_crash() -> None:
+    """What was answered, what is under way and what has not begun: in the same order as before."""
+    run = gated_map(1)
+    run.hold(*gates(0, 1, 2, 3))
+    act(run, *(f"answer {question}" for question in gates(2, 3, 1)), f"start {'m[2]/p'}")
+    before = statuses(run)
+    run.crash()
+    assert statuses(run) == {**before, "m[2]/p": "ready"}
+    run.hold(*gates(0))
+    assert [name for name in run.seen.done if name.endswith("]")] == ["m[2]", "m[1]", "m[3]"]
+
+
+@pytest.mark.parametrize(
+    ("at_most", "startable_now"), [(2, ["m[1]/p", "m[2]/p"]), (None, ["m[1]/p", "m[2]/p", "m[3]/p"])]
+)
+def test_with_another_at_most_after_a_crash_as_many_go_on_as_it_allows(
+    at_most: int | None, startable_now: list[str]
+) -> None:
+    """Code may change between two processes; nobody waits for a slot that is there now."""
+    run = gated_map(1)
+    run.hold(*gates(0, 1, 2, 3))
+    act(run, *(f"answer {question}" for question in gates(2, 3, 1)))
+    machine = restored(gated_map(at_most).topology, export(run.machine))
+    assert sorted(task.id for task in machine.ready) == startable_now
+
+
 # -- items of `Send`s -----------------------------------------------------------------------------------------------
 
 SENDS = "START > r; r ? read; read > END"
@@ -507,6 +617,36 @@ def test_a_graph_that_failed_over_a_merge_inside_is_not_begun_again_after_a_cras
 
 
 # -- the end, and what is counted -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "then"),
+    [
+        ("START > g; g > END", {"g": ("ready", True)}),
+        ("START > x, y; x > j; y > j; j > END", {"j": ("ready", False)}),
+        ("START > x, y; x > END; y > END", {}),
+    ],
+)
+def test_branches_that_a_reducer_can_merge_now_are_merged_after_a_crash(
+    text: str, then: dict[str, tuple[str, bool]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Code that has changed mends a failed merge at the end of a nested graph, at a join and at the end of a run."""
+    inner = sketched("START > x, y; x > END; y > END")
+    nested: dict[str, Any] = {"g": {"kind": "graph", "child": inner}} if "g" in text else {}
+    writes = {f"{where}{name}": {"a": name} for where in ("", "g/") for name in "xy"}
+    run = shell(drawn(text, **nested), writes=writes)
+    run.hold("resolve g/END", "resolve j", "resolve END")
+    assert [task.failures[0].kind for task in run.machine.failed_tasks()] == ["ConflictError"]
+
+    class Mended(generate.S):
+        a: Annotated[str, last] = ""
+
+    monkeypatch.setattr(generate, "S", Mended)
+    machine = restored(shell(drawn(text, **nested)).topology, export(run.machine))
+    assert {task.id: (task.status, task.closing) for task in machine.tasks.values()} == then
+    merged = [task.values if task.child is None else task.child.values for task in machine.tasks.values()]
+    assert [(values or {})["a"] for values in (*merged, machine.final) if values is not None] == ["y"]
+    assert (machine.failing, list(machine.ready)) == ({}, list(machine.tasks.values()))
 
 
 def test_a_branch_that_ended_early_is_in_the_final_state() -> None:

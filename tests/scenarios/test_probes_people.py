@@ -306,3 +306,31 @@ async def test_probe_61_a_node_that_asks_until_it_likes_the_answer(
         run = await caller.resume(graph, "r", answers={question.id: answer}, store=store)
     assert asked == ["At least 3, not 0", "At least 3, not 1", "At least 3, not 2"]
     assert (run.status, run.state, done) == ("completed", Form(answers=[1, 2, 3]), ["prepared"])
+
+
+# -- questions and failures ----------------------------------------------------------------------------------------
+
+
+async def test_a_node_that_failed_and_asks_when_it_is_run_again_only_waits(caller: Caller, store: Store) -> None:
+    """Its failure is of the past, in each process that reads the run; the answer completes it."""
+    graph = Graph("late", Form)
+    broken = [True]
+
+    @graph.node
+    async def talk(form: Form, ctx: Context[object, Form]) -> Update:
+        if broken:
+            raise ValueError("not yet")
+        return {"answers": [await ctx.ask("name", "Who?")]}
+
+    @graph.node
+    def after(form: Form) -> Update:
+        return {"name": "after"}
+
+    graph.chain(START, talk, after, END)
+    assert (await caller.fails(graph, run_id="r", store=store)).status == "failed"
+    broken.clear()
+    await caller.resume(graph, "r", store=store)
+    found = await graph.load("r", store=store)
+    assert (found.status, found.errors, [one.id for one in found.questions]) == ("waiting", (), ["talk?name"])
+    run = await caller.resume(graph, "r", answers={"talk?name": "Ada"}, store=store)
+    assert (run.status, run.state) == ("completed", Form(answers=["Ada"], name="after"))
