@@ -335,8 +335,11 @@ class Engine:
     async def _end(self, status: Status) -> None:
         self.teller.tell(RunEnded, status=status)
         self._recorder.note("ended", journal.plain(self.clock(), status=status, reason=self.reason))
-        await self._recorder.flush(status=status)
-        await self._recorder.let_go()
+        try:
+            await self._recorder.flush(status=status)
+        finally:
+            # Also when it could not be stored: whoever is told so must be able to go on with the run.
+            await self._recorder.let_go()
 
     async def _abandon(self, error: BaseException) -> None:
         """The call is being torn down: stop what is in flight, store what is known, and let go."""

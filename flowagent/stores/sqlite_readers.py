@@ -74,7 +74,8 @@ class Readers:
             try:
                 return read.work(connection)
             finally:
-                connection.execute("ROLLBACK")
+                if connection.in_transaction:  # An error may have ended it, and is the one to tell.
+                    connection.execute("ROLLBACK")
 
     @contextlib.contextmanager
     def _connected(self, read: Read[T]) -> Generator[apsw.Connection | None]:
