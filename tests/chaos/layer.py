@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -55,11 +56,24 @@ class Layer(apsw.VFS):
         self.do(Operation("delete", filename, int(syncdir)), lambda: go(filename, syncdir))
 
 
+    def excepthook(self, etype: Any, evalue: Any, etraceback: Any) -> None:
+        _unless_injected(etype, evalue, etraceback)
+
+
+def _unless_injected(kind: Any, error: Any, trace: Any) -> None:
+    """Called for errors that SQLite has no use for, as it was cleaning up: those of ours are no surprise."""
+    if not isinstance(error, apsw.Error):
+        sys.excepthook(kind, error, trace)
+
+
 class _File(apsw.VFSFile):
     def __init__(self, layer: Layer, path: str, name: Any, flags: list[int]) -> None:
         self._layer = layer
         self._path = path
         super().__init__("", name, flags)
+
+    def excepthook(self, etype: Any, evalue: Any, etraceback: Any) -> None:
+        _unless_injected(etype, evalue, etraceback)
 
     def xRead(self, amount: int, offset: int) -> bytes:
         go = super().xRead

@@ -200,13 +200,11 @@ class Tidying(Effects):
 
     def _tidy(self, mode: int) -> None:
         self.is_at_it.set()
-        try:
+        with contextlib.suppress(apsw.Error):  # The power fails, or somebody writes just now.
             connection = apsw.Connection(str(self._store), vfs=self._disk.name)
-            connection.pragma("user_version")  # A connection that has read nothing yet knows of no log.
-            connection.wal_checkpoint(mode=mode)
-            connection.close()
-        except apsw.Error:
-            pass  # The power fails, or somebody writes just now.
+            with contextlib.closing(connection):
+                connection.pragma("user_version")  # A connection that has read nothing yet knows of no log.
+                connection.wal_checkpoint(mode=mode)
         if not self._disk.is_off:
             self.is_at_it.clear()
 
