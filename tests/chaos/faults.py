@@ -59,7 +59,8 @@ class Fault:
 
 def _io(code: int) -> apsw.Error:
     error = apsw.IOError("injected: the disk does not answer")
-    error.extendedresult = code
+    # As apsw has it: what a file layer raises may say more than its class does.
+    setattr(error, "extendedresult", code)  # noqa: B010
     return error
 
 
@@ -104,6 +105,11 @@ FAULTS: Final[dict[str, Fault]] = {
 SLOW: Final = {("on", "shm busy")}
 """SQLite tries for ten seconds before it gives up on the locks of its index; it does so the same each time."""
 DEEP: Final = frozenset({"fcntl", "mmap"})
+
+
+def possible() -> list[str]:
+    """The faults that can be had on this system."""
+    return [name for name, fault in FAULTS.items() if memory.AVAILABLE or fault.kind not in DEEP]
 
 
 class Plan:
@@ -199,8 +205,7 @@ class Play:
 
     def cases(self, rounds: int) -> Iterable[str]:
         """First each graph with each fault, then storms."""
-        names = [name for name in FAULTS if memory.AVAILABLE or FAULTS[name].kind not in DEEP]
-        ways = [way for way in itertools.product(("once", "on"), names, SUBJECTS) if way[:2] not in SLOW]
+        ways = [way for way in itertools.product(("once", "on"), possible(), SUBJECTS) if way[:2] not in SLOW]
         sweeps = (f"{subject} {name} {way}" for way, name, subject in ways)
         storms = (f"{random.Random(f'{self._seed} {n}').choice(list(SUBJECTS))} storm {n}" for n in itertools.count())
         return itertools.islice(itertools.chain(sweeps, storms), rounds)
@@ -243,7 +248,9 @@ def _one(subject: str, plan: Plan, folder: Path, tally: Tally, chance: random.Ra
         error = _outcome(lambda: start(subject, store, effects))
         if chance.random() < 0.5:
             # The disk is still bad while the store is closed, which never raises.
-            tally.faults += [f"closing: {wrong}" for wrong in _untold(_outcome(lambda: run_blocking(store.close())), plan)]
+            tally.faults += [
+                f"closing: {wrong}" for wrong in _untold(_outcome(lambda: run_blocking(store.close())), plan)
+            ]
     disk.plan = None
     tally.figures.update({"runs": 1, "operations failed": plan.hits, "errors told": error is not None})
     tally.figures["most ms in a call"] = max(tally.figures["most ms in a call"], int((time.monotonic() - began) * 1000))

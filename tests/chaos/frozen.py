@@ -39,7 +39,9 @@ class Play:
 
     def cases(self, rounds: int) -> Iterable[str]:
         """Graphs by turns."""
-        return (f"{number} {subject}" for number, subject in zip(range(rounds), itertools.cycle(SUBJECTS), strict=False))
+        return (
+            f"{number} {subject}" for number, subject in zip(range(rounds), itertools.cycle(SUBJECTS), strict=False)
+        )
 
     def play(self, case: str, folder: Path) -> Tally:
         """Stop the holder, take over, wake it."""
@@ -92,7 +94,8 @@ def _take_over(subject: str, folder: Path) -> bool:
         except RunConflict:
             time.sleep(0.02)
         except StoreError as error:
-            assert "stayed locked" in str(error), error
+            if "stayed locked" not in str(error):
+                raise
             return False
         else:
             return True

@@ -55,15 +55,15 @@ class Layer(apsw.VFS):
         go = super().xDelete
         self.do(Operation("delete", filename, int(syncdir)), lambda: go(filename, syncdir))
 
+    def excepthook(self, etype: Any, evalue: Any, etraceback: Any) -> bool:
+        return _unless_injected(etype, evalue, etraceback)
 
-    def excepthook(self, etype: Any, evalue: Any, etraceback: Any) -> None:
-        _unless_injected(etype, evalue, etraceback)
 
-
-def _unless_injected(kind: Any, error: Any, trace: Any) -> None:
+def _unless_injected(kind: Any, error: Any, trace: Any) -> bool:
     """Called for errors that SQLite has no use for, as it was cleaning up: those of ours are no surprise."""
     if not isinstance(error, apsw.Error):
         sys.excepthook(kind, error, trace)
+    return True
 
 
 class _File(apsw.VFSFile):
@@ -72,8 +72,8 @@ class _File(apsw.VFSFile):
         self._path = path
         super().__init__("", name, flags)
 
-    def excepthook(self, etype: Any, evalue: Any, etraceback: Any) -> None:
-        _unless_injected(etype, evalue, etraceback)
+    def excepthook(self, etype: Any, evalue: Any, etraceback: Any) -> bool:
+        return _unless_injected(etype, evalue, etraceback)
 
     def xRead(self, amount: int, offset: int) -> bytes:
         go = super().xRead
@@ -81,7 +81,12 @@ class _File(apsw.VFSFile):
 
     def xWrite(self, data: Any, offset: int) -> None:
         go = super().xWrite
-        self._layer.do(Operation("write", self._path, offset, bytes(data)), lambda given=data: go(given, offset))
+        given = bytes(data)
+
+        def write(part: bytes = given) -> None:
+            go(part, offset)
+
+        self._layer.do(Operation("write", self._path, offset, given), write)
 
     def xTruncate(self, newsize: int) -> None:
         go = super().xTruncate

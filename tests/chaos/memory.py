@@ -2,7 +2,8 @@
 
 SQLite reaches it by system calls that a file layer does not see, but which it lets us replace. They are replaced for
 the whole process, and act on one file. Not together with a file layer in Python: an error that such a layer raises is
-pending while SQLite cleans up, and no Python code may run then. Linux only, as elsewhere a process cannot look up which file a number stands for.
+pending while SQLite cleans up, and no Python code may run then. Linux only, as elsewhere a process cannot look up which
+file a number stands for.
 """
 
 from __future__ import annotations

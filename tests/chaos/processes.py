@@ -6,6 +6,7 @@ imported what they need, so one costs a few milliseconds.
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import os
 import signal
@@ -75,6 +76,7 @@ class Worker:
 
 
 def _live(pipe: Connection, work: Callable[..., object], arguments: tuple[object, ...]) -> None:
+    logging.getLogger("flowagent").setLevel(logging.CRITICAL)  # Leases that cannot be renewed are what is asked for.
     try:
         pipe.send(work(pipe, *arguments))
     except FlowAgentError as error:

@@ -1,8 +1,9 @@
 """Processes race to start one run, and to go on with it; some of them die while they have it.
 
-A case is `NUMBER GRAPH`: two to eight processes, which begin at one word, when there is no file yet.
-So they race to make the file, to start the run, and each time that one dies, to go on with it. Exactly one may be at work at a time, which is held by a lock that
-the calls themselves take; each step is recorded once, and the epochs of the records never fall.
+A case is `NUMBER GRAPH`: two to eight processes, which begin at one word, when there is no file yet. So they race to
+make the file, to start the run, and each time that one dies, to go on with it. Exactly one may be at work at a time,
+which is held by a lock that the calls themselves take; each step is recorded once, and the epochs of the records never
+fall.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ class Play:
 
     def cases(self, rounds: int) -> Iterable[str]:
         """Graphs by turns."""
-        return (f"{number} {subject}" for number, subject in zip(range(rounds), itertools.cycle(SUBJECTS), strict=False))
+        return (
+            f"{number} {subject}" for number, subject in zip(range(rounds), itertools.cycle(SUBJECTS), strict=False)
+        )
 
     def play(self, case: str, folder: Path) -> Tally:
         """Let processes race until the run is over."""

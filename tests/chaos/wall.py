@@ -21,5 +21,6 @@ def jump(days: float) -> None:
     time.time = shifted
     # The engine took its clock when it was defined.
     defaults = Engine.__init__.__kwdefaults__
+    assert defaults is not None
     assert "clock" in defaults
     defaults["clock"] = shifted

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import random
+import resource
 import signal
 import threading
 import time
@@ -14,8 +15,8 @@ from typing import Any, Final
 
 from flowagent import Context, Graph, State, Update
 from flowagent.core.loops import run_blocking
-from flowagent.errors import AnswerError, RunConflict
-from flowagent.stores import SQLiteStore
+from flowagent.errors import AnswerError, RunConflict, StoreError
+from flowagent.stores import SQLiteStore, owner
 from tests.chaos import wall
 from tests.kill.campaign import RUN
 from tests.kill.graphs import SUBJECTS, Effects
@@ -24,7 +25,7 @@ from tests.kill.inline import go_on, resumed
 Outcome = tuple[str, str]
 """A status or the name of an error, and its text."""
 
-# -- race ----------------------------------------------------------------------------------------------------------------
+# -- race --------------------------------------------------------------------------------------------------------------
 
 
 class Guarded(Effects):
@@ -52,7 +53,11 @@ class Guarded(Effects):
                 # One handle for the process: its own branches share the lock, another process does not.
                 fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                self._overlaps.write_text(f"{ctx.task_id} in {os.getpid()}")
+                holder = os.pread(self._handle, 4096, 0).decode()
+                # The dead keep their locks for a moment, until the last of their threads is gone.
+                if not owner.is_dead(holder):
+                    self._overlaps.write_text(f"{ctx.task_id} in {owner.this_process()} beside {holder}")
+            os.pwrite(self._handle, owner.this_process().encode(), 0)
         try:
             super().leave(ctx, part)
             time.sleep(0.001)
@@ -88,7 +93,7 @@ def compete(pipe: Connection, subject: str, folder: Path, seed: str, deadly: flo
         return conflicts, run.replayed
 
 
-# -- frozen --------------------------------------------------------------------------------------------------------------
+# -- frozen ------------------------------------------------------------------------------------------------------------
 
 
 def hold(pipe: Connection, subject: str, folder: Path, lease: float, seed: str) -> Outcome:
@@ -99,7 +104,7 @@ def hold(pipe: Connection, subject: str, folder: Path, lease: float, seed: str) 
     return run.status, ""
 
 
-# -- clock ---------------------------------------------------------------------------------------------------------------
+# -- clock -------------------------------------------------------------------------------------------------------------
 
 
 class Paused(Effects):
@@ -178,3 +183,40 @@ def sleep(pipe: Connection, folder: Path, days: float, jump: float) -> Outcome:
     run = napping().run_sync(Nap(), run_id=RUN, store=store)
     run_blocking(store.close())
     return run.status, str(run.state.woken)
+
+
+# -- space -------------------------------------------------------------------------------------------------------------
+
+
+def fill_limit(pipe: Connection, subject: str, place: Path, effects: Path, room: int) -> Outcome:
+    """Run a graph while no file may grow beyond a size, and resume it when it may again."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
+    try:
+        pipe.send(_run_out(subject, place, effects))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    pipe.recv()
+    return _run_out(subject, place, effects)
+
+
+def fill_disk(pipe: Connection, subject: str, place: Path, effects: Path, room: int) -> Outcome:
+    """Run a graph while a large file has left so much room on its file system, and resume it when that is gone."""
+    filler = place / "filler"
+    usage = os.statvfs(place)
+    filler.write_bytes(bytes(usage.f_bavail * usage.f_frsize - room))
+    pipe.send(_run_out(subject, place, effects))
+    pipe.recv()
+    filler.unlink()
+    return _run_out(subject, place, effects)
+
+
+def _run_out(subject: str, place: Path, effects: Path) -> Outcome:
+    store = SQLiteStore(place / "runs.db")
+    try:
+        run = resumed(subject, store, Effects(effects, "", longest=0.0))
+    except StoreError as error:
+        return "StoreError", str(error)
+    finally:
+        run_blocking(store.close())
+    return run.status, ""

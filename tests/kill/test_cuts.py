@@ -11,7 +11,7 @@ import pytest
 from flowagent import Context
 from flowagent.core.loops import run_blocking
 from flowagent.core.records import Record
-from flowagent.stores import MemoryStore, SQLiteStore, Store
+from flowagent.stores import MemoryStore, SQLiteStore
 from tests.kill import checks
 from tests.kill.campaign import RUN, lines_of
 from tests.kill.checks import call_of, journal_of

@@ -9,19 +9,6 @@ from pathlib import Path
 
 import pytest
 
-_MEMORY = Path("/dev/shm")
-
-
-@pytest.fixture
-def quick_path(tmp_path: Path) -> Iterator[Path]:
-    """A directory in memory where the system has one: for tests that flush a thousand times."""
-    if not _MEMORY.is_dir():
-        yield tmp_path
-        return
-    path = Path(tempfile.mkdtemp(dir=_MEMORY))
-    yield path
-    shutil.rmtree(path)
-
 
 @pytest.fixture
 def open_path() -> Iterator[Path]:
