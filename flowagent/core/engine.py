@@ -86,6 +86,7 @@ class Engine:
         self._landed: deque[tuple[Task, asyncio.Task[Outcome]]] = deque()
         self._wake: asyncio.Future[None] | None = None
         self._cancel_asked = False
+        self._unstored: RunConflict | StoreError | None = None
         self._stopped: Status | None = None
         self._most_steps = float("inf") if limits.steps is None else limits.steps
         self._deadline = None if limits.seconds is None else time.monotonic() + limits.seconds
@@ -246,6 +247,8 @@ class Engine:
                 self._settle(flight.result())
 
     def _settle(self, outcome: Outcome) -> None:
+        if self._unstored is not None:
+            raise self._unstored
         self.executed += 1
         self._after(outcome.task, self._settler.settle(outcome))
 
@@ -323,12 +326,20 @@ class Engine:
     async def remember(self, task: Task, name: str, data: dict[str, Any]) -> None:
         """Record a memo and have it stored before going on."""
         self._settler.remember(task, name, data)
-        await self._recorder.flush()
+        await self._flush_for_node()
 
     async def ask(self, task: Task, question: Question) -> None:
         """Record that a node asks; its attempt counts as waiting from here on."""
         self._settler.ask(task, question)
-        await self._recorder.flush()
+        await self._flush_for_node()
+
+    async def _flush_for_node(self) -> None:
+        """Store what a node records in its middle; that it cannot be stored is no failure of the node."""
+        try:
+            await self._recorder.flush()
+        except (RunConflict, StoreError) as error:
+            self._unstored = error
+            raise
 
     # -- the end -----------------------------------------------------------------------------------------------------
 

@@ -204,11 +204,15 @@ class Play:
         self._seed = seed
 
     def cases(self, rounds: int) -> Iterable[str]:
-        """First each graph with each fault, then storms."""
+        """Sweeps and storms by turns; the sweeps, each graph with each fault, in an order that the seed decides."""
+        chance = random.Random(self._seed)
         ways = [way for way in itertools.product(("once", "on"), possible(), SUBJECTS) if way[:2] not in SLOW]
-        sweeps = (f"{subject} {name} {way}" for way, name, subject in ways)
-        storms = (f"{random.Random(f'{self._seed} {n}').choice(list(SUBJECTS))} storm {n}" for n in itertools.count())
-        return itertools.islice(itertools.chain(sweeps, storms), rounds)
+        sweeps = [f"{subject} {name} {way}" for way, name, subject in chance.sample(ways, len(ways))]
+        for number in range(rounds):
+            if number % 2 == 0 and number // 2 < len(sweeps):
+                yield sweeps[number // 2]
+            else:
+                yield f"{chance.choice(list(SUBJECTS))} storm {number}"
 
     def play(self, case: str, folder: Path) -> Tally:
         """Sweep, or storm; a sweep whose name ends in a number plays that one alone."""
