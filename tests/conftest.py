@@ -25,3 +25,13 @@ def quick_path(tmp_path: Path) -> Iterator[Path]:
     path = Path(tempfile.mkdtemp(dir=_MEMORY))
     yield path
     shutil.rmtree(path)
+
+
+@pytest.fixture
+def open_path() -> Iterator[Path]:
+    """A directory that every user may use: root may write anywhere, so some tests become another user."""
+    path = Path(tempfile.mkdtemp())
+    path.chmod(0o777)
+    yield path
+    path.chmod(0o777)
+    shutil.rmtree(path)

@@ -273,7 +273,9 @@ def _has_nothing(place: Place) -> bool:
     """Whether a file has no bytes; one with bytes that are not SQLite's is refused."""
     with place.path.open("rb") as file:
         header = file.read(len(_HEADER))
-    if header and header != _HEADER:
+    # Of a file that was being made when the power failed, the start may not have reached the disk: it is zeros then.
+    is_unwritten = not any(header) and _was_being_made(place)
+    if header and header != _HEADER and not is_unwritten:
         raise _refused(place, "is not a SQLite database; use another path")
     return not header
 

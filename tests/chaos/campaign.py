@@ -16,6 +16,7 @@ import random
 import shutil
 import tempfile
 import time
+import traceback
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -70,7 +71,10 @@ def played(name: str, seed: int, cases: Iterable[str], folder: Path) -> Tally:
     for number, case in enumerate(cases):
         place = folder / str(number)
         place.mkdir(parents=True)
-        tally = campaign.play(case, place)
+        try:
+            tally = campaign.play(case, place)
+        except Exception:
+            tally = Tally(faults=[traceback.format_exc()])
         again = f'python -m tests.chaos {name} --seed {seed} --case "{case}"'
         tally.faults = [f"{fault}\n    in {place}; again: {again}" for fault in tally.faults]
         total += tally

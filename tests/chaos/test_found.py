@@ -13,7 +13,7 @@ import pytest
 from flowagent import Context, Graph, Retry, State, Update
 from flowagent.core.loops import run_blocking
 from flowagent.core.records import Record
-from flowagent.errors import RunConflict, StoreError
+from flowagent.errors import RunConflict, RunNotFound, StoreError
 from flowagent.stores import SQLiteStore, owner, sqlite_runs
 from flowagent.stores.owner import Owner
 from flowagent.stores.sqlite_file import Place, told
@@ -169,3 +169,22 @@ def test_a_release_that_cannot_be_stored_lets_go_all_the_same(quick_path: Path) 
         run_blocking(store.append(lease, [Record(1, "done", b"{}")]))
     run_blocking(store.release(again))
     run_blocking(store.close())
+
+
+def test_a_file_that_was_being_made_when_the_power_failed_is_made_anew(tmp_path: Path) -> None:
+    """Its length had reached the disk and its bytes had not; beside it SQLite's journal says that it had no page."""
+    path = tmp_path / "runs.db"
+    path.write_bytes(bytes(4096))
+    with pytest.raises(StoreError, match="is not a SQLite database"):
+        run_blocking(SQLiteStore(path).info("r"))
+    numbers = (0, 0xC89321F9, 0, 512, 4096)  # records, nonce, pages before, sector, page
+    journal = bytes.fromhex("d9d505f920a163d7") + b"".join(number.to_bytes(4, "big") for number in numbers)
+    (tmp_path / "runs.db-journal").write_bytes(journal.ljust(512, b"\0"))
+    with pytest.raises(RunNotFound):
+        run_blocking(SQLiteStore(path).info("r"))
+    store = SQLiteStore(path)
+    lease = run_blocking(store.create("r", "g", [Record(0, "started", b"{}")], blocking=True))
+    run_blocking(store.release(lease))
+    assert run_blocking(store.read("r")) == [Record(0, "started", b"{}")]
+    run_blocking(store.close())
+    assert [file.name for file in tmp_path.iterdir()] == ["runs.db"]

@@ -52,12 +52,12 @@ class Guarded(Effects):
             try:
                 # One handle for the process: its own branches share the lock, another process does not.
                 fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.pwrite(self._handle, owner.this_process().encode().ljust(200), 0)
             except BlockingIOError:
-                holder = os.pread(self._handle, 4096, 0).decode()
+                holder = os.pread(self._handle, 200, 0).decode().strip()
                 # The dead keep their locks for a moment, until the last of their threads is gone.
                 if not owner.is_dead(holder):
                     self._overlaps.write_text(f"{ctx.task_id} in {owner.this_process()} beside {holder}")
-            os.pwrite(self._handle, owner.this_process().encode(), 0)
         try:
             super().leave(ctx, part)
             time.sleep(0.001)
