@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import itertools
 import logging
 import random
 import shutil
@@ -94,6 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description="Disturb runs and resume them.")
     parser.add_argument("name", choices=NAMES)
     parser.add_argument("--rounds", type=int, default=100, help="how many cases are played")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="no case is begun after so long")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1_000_000))
     parser.add_argument("--case", help="play only the case of this name")
     options = parser.parse_args(arguments)
@@ -102,7 +104,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     cases = campaign_of(options.name, seed).cases(options.rounds) if options.case is None else [options.case]
     folder = Path(tempfile.mkdtemp(prefix="flowagent-chaos-"))
     began = time.monotonic()
-    tally = played(options.name, seed, cases, folder)
+    in_time = itertools.takewhile(lambda _: time.monotonic() - began < options.seconds, cases)
+    tally = played(options.name, seed, in_time, folder)
     for fault in tally.faults:
         print(fault, end="\n\n")
     print(line_of(options.name, tally, time.monotonic() - began, seed))

@@ -104,7 +104,11 @@ def test_a_process_that_holds_nothing_keeps_its_line(tmp_path: Path, monkeypatch
     here = Owner.parse(owner.this_process())
     assert here is not None
     alive, late = (str(here._replace(started=name)) for name in ("alive", "late"))
-    monkeypatch.setattr(owner, "is_dead", lambda name: False)
+
+    def is_dead(name: str) -> bool:
+        return False
+
+    monkeypatch.setattr(owner, "is_dead", is_dead)
     store = SQLiteStore(tmp_path / "runs.db")
     run_blocking(store.create("r", "g", [Record(0, "started", b"{}")], blocking=True))
     connection = apsw.Connection(str(tmp_path / "runs.db"))
