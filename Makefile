@@ -9,6 +9,7 @@ STAMP  := $(VENV)/.installed-for
 ARGS   ?=
 KILLS  ?= 1000
 KILL   ?= -m tests.kill --kills $(KILLS)
+ROUNDS ?= 100
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && { echo "$$p"; break; }; done)
 VERSION := import sys; print("%d.%d" % sys.version_info[:2])
@@ -24,7 +25,7 @@ endif
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench coverage kill clean
+.PHONY: help demo test check format bench coverage kill chaos clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -53,6 +54,9 @@ coverage: $(STAMP) ## run the tests and show which lines and branches they miss
 
 kill: $(STAMP) ## kill runs at random moments and resume them, KILLS=1000 times
 	@$(PY) $(KILL) $(ARGS)
+
+chaos: $(STAMP) ## disks that fail or lose power, full disks, rivals, frozen owners, clocks that jump; ROUNDS=100 of each
+	@for name in faults power space race frozen clock; do $(PY) -m tests.chaos $$name --rounds $(ROUNDS) $(ARGS) || exit 1; done
 
 clean: ## remove .venv, caches and reports
 	rm -rf $(VENV) build dist htmlcov .coverage .coverage.* .hypothesis .import_linter_cache .pytest_cache .ruff_cache

@@ -117,7 +117,8 @@ class Attempt:
         if known is None:
             known = {"until": self._engine.clock() + seconds}
             await self.remember(name, known)
-        left = known["until"] - self._engine.clock()
+        # Never longer than asked for, though the clock that the wake time was read from may have been days ahead.
+        left = min(known["until"] - self._engine.clock(), seconds)
         if left <= 0:
             return
         if self.is_inline:

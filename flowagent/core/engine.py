@@ -88,6 +88,7 @@ class Engine:
         self._landed: deque[tuple[Task, asyncio.Task[Outcome]]] = deque()
         self._wake: asyncio.Future[None] | None = None
         self._cancel_asked = False
+        self._unstored: RunConflict | StoreError | None = None
         self._stopped: Status | None = None
         self._most_steps = float("inf") if limits.steps is None else limits.steps
         self._deadline = None if limits.seconds is None else time.monotonic() + limits.seconds
@@ -261,6 +262,8 @@ class Engine:
                 self._settle(flight.result())
 
     def _settle(self, outcome: Outcome) -> None:
+        if self._unstored is not None:
+            raise self._unstored
         self.executed += 1
         self._after(outcome.task, self._settler.settle(outcome))
 
@@ -336,20 +339,31 @@ class Engine:
     async def remember(self, task: Task, name: str, data: dict[str, Any]) -> None:
         """Record a memo and have it stored before going on."""
         self._settler.remember(task, name, data)
-        await self._recorder.flush()
+        await self._flush_for_node()
 
     async def ask(self, task: Task, question: Question) -> None:
         """Record that a node asks; its attempt counts as waiting from here on."""
         self._settler.ask(task, question)
-        await self._recorder.flush()
+        await self._flush_for_node()
+
+    async def _flush_for_node(self) -> None:
+        """Store what a node records in its middle; that it cannot be stored is no failure of the node."""
+        try:
+            await self._recorder.flush()
+        except (RunConflict, StoreError) as error:
+            self._unstored = error
+            raise
 
     # -- the end -----------------------------------------------------------------------------------------------------
 
     async def _end(self, status: Status) -> None:
         self.teller.tell(RunEnded, status=status)
         self._recorder.note("ended", journal.plain(self.clock(), status=status, reason=self.reason))
-        await self._recorder.flush(status=status)
-        await self._recorder.let_go()
+        try:
+            await self._recorder.flush(status=status)
+        finally:
+            # Also when it could not be stored: whoever is told so must be able to go on with the run.
+            await self._recorder.let_go()
 
     async def _abandon(self, error: BaseException) -> None:
         """The call is being torn down: stop what is in flight, store what is known, and let go."""

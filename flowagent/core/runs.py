@@ -158,8 +158,10 @@ async def resume(
             await place.store.release(lease)
             return _finished(place, run_id, machine, status, options, replayed=True)
     except BaseException:
-        await place.store.append(lease, [], status=stood)
-        await place.store.release(lease)
+        try:
+            await place.store.append(lease, [], status=stood)
+        finally:
+            await place.store.release(lease)
         raise
     return await _drive(place, machine, lease, options, resumed=True, weight=position.weight)
 

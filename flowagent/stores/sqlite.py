@@ -113,9 +113,16 @@ class SQLiteStore:
         await append.database.write(append, blocking=lease.blocking)
 
     async def release(self, lease: Lease) -> None:
-        """Let go of a run; see `Store.release`."""
+        """Let go of a run; see `Store.release`.
+
+        When that cannot be stored, this process has let go of it all the same, and the heartbeat tells the others.
+        """
         held = self._own(lease)
-        await held.database.write(sqlite_writes.Release(held), blocking=lease.blocking)
+        try:
+            await held.database.write(sqlite_writes.Release(held), blocking=lease.blocking)
+        except StoreError:
+            held.database.drop(held)
+            raise
 
     async def info(self, run_id: str) -> RunInfo:
         """What is known of one run; see `Store.info`."""

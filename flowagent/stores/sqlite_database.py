@@ -293,6 +293,12 @@ class Database:
             self.forget(lease.grip.key)
         lease.grip = lease.grip._replace(key=sqlite_runs.NO_RUN)
 
+    def drop(self, lease: HeldLease) -> None:
+        """Hold a run no more whose release could not be stored; the next beat gives it back."""
+        if self.lease_of(lease.grip.key) is lease:
+            self.forget(lease.grip.key)
+            self.dropped.append((lease.grip.key, lease.epoch, lease.next_seq))
+
     def forget(self, key: int) -> None:
         """Hold a run no more."""
         self._held.pop(key, None)

@@ -168,7 +168,7 @@ def told(place: Place, error: apsw.Error) -> StoreError:
 
 def _cause(place: Place, error: apsw.Error) -> str:
     match error:
-        case apsw.BusyError() | apsw.LockedError():
+        case apsw.BusyError() | apsw.LockedError() | apsw.ProtocolError():
             return (
                 f"stayed locked by another process for {place.busy_timeout:g} s; find what keeps a transaction open "
                 "on it, or raise busy_timeout="
@@ -183,10 +183,12 @@ def _cause(place: Place, error: apsw.Error) -> str:
             return (
                 "cannot be opened; its file and directory must be writable, for the files that SQLite keeps beside it"
             )
+        case apsw.NoMemError():
+            return "could not save or load: the system has no memory left; free some memory and go on"
         case apsw.TooBigError():
             return "cannot keep a record of over 1 GB; keep large data elsewhere and store where it is"
         case _:
-            return "could not save or load; nothing is known to be wrong with the file"
+            return "could not save or load; nothing is known to be wrong with the file, so make the call again"
 
 
 def _refused(place: Place, why: str) -> StoreError:
@@ -271,7 +273,9 @@ def _has_nothing(place: Place) -> bool:
     """Whether a file has no bytes; one with bytes that are not SQLite's is refused."""
     with place.path.open("rb") as file:
         header = file.read(len(_HEADER))
-    if header and header != _HEADER:
+    # Of a file that was being made when the power failed, the start may not have reached the disk: it is zeros then.
+    is_unwritten = not any(header) and _was_being_made(place)
+    if header and header != _HEADER and not is_unwritten:
         raise _refused(place, "is not a SQLite database; use another path")
     return not header
 
@@ -318,7 +322,8 @@ def _inspect(connection: apsw.Connection, place: Place) -> bool:
         tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
         version = sqlite_schema.stored(connection)
     finally:
-        connection.execute("COMMIT")
+        if connection.in_transaction:  # An error may have ended it, and is the one to tell.
+            connection.execute("COMMIT")
     if mark == 0 and tables == 0 and version == 0:
         return True  # Somebody, perhaps we, was interrupted before the first table was made.
     if mark != sqlite_schema.APPLICATION_ID:

@@ -74,7 +74,8 @@ class Readers:
             try:
                 return read.work(connection)
             finally:
-                connection.execute("ROLLBACK")
+                if connection.in_transaction:  # An error may have ended it, and is the one to tell.
+                    connection.execute("ROLLBACK")
 
     @contextlib.contextmanager
     def _connected(self, read: Read[T]) -> Generator[apsw.Connection | None]:
@@ -108,6 +109,14 @@ class Readers:
 
     def _open(self, read: Read[T]) -> apsw.Connection | None:
         connection = sqlite_file.open_reader(self._place)
-        if connection is not None and sqlite_schema.stored(connection) != sqlite_schema.newest():
-            read.outdated()
+        if connection is None:
+            return None
+        try:
+            with sqlite_file.telling(self._place):
+                is_outdated = sqlite_schema.stored(connection) != sqlite_schema.newest()
+            if is_outdated:
+                read.outdated()
+        except StoreError:
+            sqlite_file.close(connection)
+            raise
         return connection

@@ -55,11 +55,7 @@ class Row(NamedTuple):
 
     def is_held(self) -> bool:
         """Whether a process that may be alive holds it."""
-        if self.owner is None or owner.is_dead(self.owner):
-            return False
-        if owner.same_clock(self.owner):
-            return self.ticks > time.monotonic()
-        return self.until > time.time()
+        return self.owner is not None and _may_live(self.owner, self.until, self.ticks)
 
 
 class Grip(NamedTuple):
@@ -95,10 +91,20 @@ def sign_in(cursor: apsw.Cursor, me: str, ttl: float) -> None:
     """Have the line of a process up to date before it takes hold of a run, and drop those of the dead."""
     keep_alive(cursor, me, ttl)
     cursor.execute(
-        "DELETE FROM owners WHERE owner <> ? AND until < ? "
+        "SELECT owner, until, ticks FROM owners WHERE owner <> ? "
         "AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.owner = owners.owner)",
-        (me, time.time()),
+        (me,),
     )
+    lines = cast("list[tuple[str, float, float]]", cursor.fetchall())
+    # By the clock that the line is good by: a living process whose line is gone would have its next run stolen.
+    cursor.executemany("DELETE FROM owners WHERE owner = ?", [line[:1] for line in lines if not _may_live(*line)])
+
+
+def _may_live(name: str, until: float, ticks: float) -> bool:
+    """Whether a process may be alive, as far as its name and its line tell."""
+    if owner.is_dead(name):
+        return False
+    return ticks > time.monotonic() if owner.same_clock(name) else until > time.time()
 
 
 def ask_to_cancel(cursor: apsw.Cursor, key: int) -> None:

@@ -8,41 +8,16 @@ from typing import Any
 
 import pytest
 
-from flowagent import Context, Run
+from flowagent import Context
 from flowagent.core.loops import run_blocking
-from flowagent.core.nodes import RouterNode
 from flowagent.core.records import Record
-from flowagent.stores import MemoryStore, SQLiteStore, Store
+from flowagent.stores import MemoryStore, SQLiteStore
 from tests.kill import checks
 from tests.kill.campaign import RUN, lines_of
-from tests.kill.checks import Reference, call_of, journal_of
+from tests.kill.checks import call_of, journal_of
 from tests.kill.child import seen_in
 from tests.kill.graphs import SUBJECTS, Effects
-
-
-def go_on(subject: str, store: Store, effects: Effects, **options: Any) -> Run[Any]:
-    """Start or resume a run, and answer until it is over."""
-    graph, given, answers = SUBJECTS[subject].graph, SUBJECTS[subject].input, SUBJECTS[subject].answers
-    run = graph.run_sync(given, run_id=RUN, store=store, deps=effects, **options)
-    while run.status == "waiting":
-        told = {question.id: answers[question.task] for question in run.questions}
-        run = graph.resume_sync(run, answers=told, deps=effects, **options)
-    return run
-
-
-def undisturbed(subject: str, folder: Path) -> Reference:
-    store = MemoryStore()
-    go_on(subject, store, Effects(folder / "undisturbed", "", longest=0.0))
-    journal = journal_of(seen_in(store, subject, RUN))
-    nodes = SUBJECTS[subject].graph.nodes
-    return Reference(
-        store=folder,
-        neighbour=journal,
-        journal=journal,
-        calls=lines_of(folder / "undisturbed"),
-        seconds=0.0,
-        routers=frozenset(name for name, node in nodes.items() if isinstance(node, RouterNode)),
-    )
+from tests.kill.inline import go_on, undisturbed
 
 
 @pytest.mark.parametrize("subject", SUBJECTS)

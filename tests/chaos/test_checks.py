@@ -1,0 +1,104 @@
+"""The campaigns themselves: each is shown what it must never see elsewhere, and sees it."""
+
+from __future__ import annotations
+
+import fcntl
+import itertools
+import random
+from pathlib import Path
+
+import apsw
+import pytest
+
+from flowagent.core.loops import run_blocking
+from flowagent.core.records import Record
+from flowagent.errors import StoreError
+from flowagent.stores import SQLiteStore
+from tests.chaos import memory, power
+from tests.chaos.campaign import Tally, main
+from tests.chaos.faults import FAULTS, Disk, Nth
+from tests.chaos.power import Image
+from tests.chaos.workers import Guarded
+from tests.kill.inline import go_on
+
+START = [Record(0, "started", b"{}")]
+
+
+def test_a_power_cut_that_loses_steps_is_seen(quick_path: Path) -> None:
+    """With durability "fast" a power cut costs acknowledged steps, and what must never be told of "step" is told."""
+    play = power.Play(7, keeps=frozenset({"step", "fast"}))
+    total = Tally()
+    for number in range(12):
+        folder = quick_path / str(number)
+        folder.mkdir()
+        total += play.play(f"{number} router fast", folder)
+    assert total.figures["lost"] > 0
+    assert any("was started before" in fault for fault in total.faults)
+
+
+def test_what_is_found_after_a_cut_is_made_of_sectors() -> None:
+    """What was flushed is whole, of what was written since each sector is old or new, and lengths are as kept."""
+    chance = random.Random(3)
+    image = Image(bytearray(b"k" * 1000))
+    image.since.append((300, b"w" * 1500))
+    found = {image.after_cut(chance) for _ in range(50)}
+    assert {one[:300] for one in found} == {b"k" * 300}
+    assert {one[300:512] for one in found} == {b"k" * 212, b"w" * 212}
+    assert {one[512:1000] for one in found} == {b"k" * 488, b"w" * 488}
+    assert {one[1024:1536] for one in found} == {b"", bytes(512), b"w" * 512}
+    assert {len(one) for one in found} == {1000, 1024, 1536, 1800}
+    image.flush()
+    assert image.after_cut(chance) == b"k" * 300 + b"w" * 1500
+
+
+def test_two_processes_at_work_are_seen(tmp_path: Path) -> None:
+    """A call that begins while another process is in one leaves a note."""
+    first, second = Guarded(tmp_path, "a", 0.0), Guarded(tmp_path, "b", 0.0)
+    go_on("router", SQLiteStore(tmp_path / "first.db"), first)
+    assert not (tmp_path / "overlaps").exists()
+    fcntl.flock(first._handle, fcntl.LOCK_EX)  # It is in a call.
+    go_on("router", SQLiteStore(tmp_path / "second.db"), second)
+    assert (tmp_path / "overlaps").exists()
+
+
+def test_an_unknown_case_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """A name that is no case is a fault, not a campaign of nothing."""
+    assert main(["faults", "--case", "nonsense", "--seed", "1"]) == 1
+    assert "no such case: 'nonsense'" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", [name for name, fault in FAULTS.items() if fault.kind in ("read", "size", "open")])
+def test_an_error_of_reading_is_the_one_that_is_told(quick_path: Path, name: str) -> None:
+    """Whichever operation of a read fails, the error says so, and not what failed because of it."""
+    path = quick_path / "runs.db"
+    store = SQLiteStore(path)
+    run_blocking(store.create("r", "g", START, blocking=True))
+    run_blocking(store.close())
+    told: list[str] = []
+    for number in itertools.count(1):
+        disk = Disk(Nth(name, number, on=True))
+        reading = SQLiteStore(path, vfs=disk.name)
+        try:
+            assert run_blocking(reading.read("r")) == START
+            break
+        except StoreError as error:
+            told.append(str(error))
+        finally:
+            run_blocking(reading.close())
+    assert told
+    assert [text for text in told if not any(remedy in text for remedy in FAULTS[name].told)] == []
+
+
+@pytest.mark.skipif(not memory.AVAILABLE, reason="Linux only")
+def test_shared_memory_that_fails_is_told(quick_path: Path) -> None:
+    """An index of the log that cannot be mapped is an error of the disk; when it can, the store works."""
+    store = SQLiteStore(quick_path / "runs.db")
+    with (
+        memory.failing(quick_path / "runs.db", lambda call: memory.BROKEN if call == "mmap" else 0),
+        pytest.raises(StoreError, match="check the disk and its free space"),
+    ):
+        run_blocking(store.create("r", "g", START, blocking=True))
+    run_blocking(store.create("r", "g", START, blocking=True))
+    run_blocking(store.close())
+    connection = apsw.Connection(str(quick_path / "runs.db"))
+    assert connection.pragma("integrity_check") == "ok"
