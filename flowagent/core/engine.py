@@ -333,23 +333,28 @@ class Engine:
     # -- the end -----------------------------------------------------------------------------------------------------
 
     async def _end(self, status: Status) -> None:
+        try:
+            await self._store_end(status)
+        finally:
+            await self._recorder.let_go()  # even when its end cannot be stored, or nobody could go on with the run
+
+    async def _store_end(self, status: Status) -> None:
         self.teller.tell(RunEnded, status=status)
         self._recorder.note("ended", journal.plain(self.clock(), status=status, reason=self.reason))
         await self._recorder.flush(status=status)
-        await self._recorder.let_go()
 
     async def _abandon(self, error: BaseException) -> None:
-        """The call is being torn down: stop what is in flight, store what is known, and let go."""
-        await self._call_off()
-        if isinstance(error, (RunConflict, StoreError)):
-            self._recorder.forget()
-        else:
-            self._settle_landed()
-        if isinstance(error, asyncio.CancelledError) and (status := self._status_when_cancelled()) is not None:
-            await self._end(status)
-            return
+        """The call is being torn down: stop what is in flight, store what is known, and let go, whatever happens."""
         try:
-            await self._recorder.flush(at_once=True)
+            await self._call_off()
+            if isinstance(error, (RunConflict, StoreError)):
+                self._recorder.forget()
+            else:
+                self._settle_landed()
+            if isinstance(error, asyncio.CancelledError) and (status := self._status_when_cancelled()) is not None:
+                await self._store_end(status)
+            else:
+                await self._recorder.flush(at_once=True)
         except (RunConflict, StoreError):
             pass  # the error that brought us here is the one to tell
         finally:

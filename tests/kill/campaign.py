@@ -13,7 +13,7 @@ from typing import Self
 from tests.kill import checks
 from tests.kill.checks import Journal, Reference, journal_of
 from tests.kill.child import Advance, Advanced, How, Nursery, seen
-from tests.kill.effects import lines_of
+from tests.kill.effects import lines_of, routers_of
 from tests.kill.graphs import SUBJECTS
 from tests.kill.play import NEIGHBOUR, RUN, STARTS, Case, Durability, Play, Tally
 from tests.kill.points import Cut
@@ -41,7 +41,7 @@ def undisturbed(subject: str, nursery: Nursery, folder: Path) -> Reference:
         journal=journals[1],
         calls=calls[1],
         seconds=max(seconds),
-        routers=SUBJECTS[subject].routers,
+        routers=routers_of(SUBJECTS[subject].graph),
         once=frozenset(SUBJECTS[subject].results),
         commits=len(passed(subject, nursery, folder / f"{subject}-commits", "run", Cut(at=-1, among="commits"))),
     )

@@ -92,6 +92,11 @@ def lines_of(path: Path) -> list[str]:
     return path.read_text().splitlines() if path.exists() else []
 
 
+def routers_of(graph: Graph[Any, Any]) -> frozenset[str]:
+    """The names of a graph's routers."""
+    return frozenset(name for name, node in graph.nodes.items() if isinstance(node, RouterNode))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
     """A graph to be killed.
@@ -99,7 +104,7 @@ class Subject:
     Args:
         graph: the graph.
         input: what it is started with.
-        answers: what to answer the question of each task that asks.
+        answers: what to answer the question of each task or node that asks.
         results: what each `once` task returns, for the person who says that its effect is there already.
     """
 
@@ -108,11 +113,6 @@ class Subject:
     answers: Mapping[str, Any] = field(default_factory=dict[str, Any])
     results: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
-    @property
-    def routers(self) -> frozenset[str]:
-        """The names of its routers."""
-        return frozenset(name for name, node in self.graph.nodes.items() if isinstance(node, RouterNode))
-
     def answers_to(self, run: Any, effects: Effects) -> dict[str, Any]:
         """What a person answers to the open questions of a run, who looks first when asked what became of a call."""
         return {question.id: self._answer(run.run_id, question, effects) for question in run.questions}
@@ -120,7 +120,7 @@ class Subject:
     def _answer(self, run_id: str, question: Any, effects: Effects) -> Any:
         task = question.task
         if question.purpose != "once":
-            return self.answers[task]
+            return self.answers[task if task in self.answers else question.node]
         if effects.has_done(task) or effects.is_done_by_hand(run_id, task):
             return {"result": self.results[task]}
         return "retry"

@@ -21,7 +21,7 @@ from tests.kill import checks
 from tests.kill.campaign import Campaign
 from tests.kill.checks import Reference, call_of, journal_of
 from tests.kill.child import seen_in
-from tests.kill.effects import Effects, lines_of
+from tests.kill.effects import Effects, lines_of, routers_of
 from tests.kill.graphs import SUBJECTS
 from tests.kill.play import RUN, Case
 
@@ -47,7 +47,7 @@ def undisturbed(subject: str, folder: Path) -> Reference:
         journal=journal,
         calls=lines_of(folder / "undisturbed"),
         seconds=0.0,
-        routers=SUBJECTS[subject].routers,
+        routers=routers_of(SUBJECTS[subject].graph),
         once=frozenset(SUBJECTS[subject].results),
     )
 
