@@ -251,8 +251,12 @@ class Engine:
 
     def _after(self, task: Task, delay: float | None) -> None:
         """A task was settled; `delay` is the wait before its next attempt, if there is one."""
-        if delay is not None:
+        if delay is None:
+            return
+        if self._stopped is None:
             self._fly(task, delay)
+        else:
+            self.machine.put_back(task)  # nothing starts any more: whoever goes on makes the next attempt
 
     def _look_at_failures(self) -> None:
         self._settler.note_unmerged()
@@ -345,6 +349,7 @@ class Engine:
 
     async def _abandon(self, error: BaseException) -> None:
         """The call is being torn down: stop what is in flight, store what is known, and let go, whatever happens."""
+        self._stopped = self._stopped or "interrupted"
         try:
             await self._call_off()
             if isinstance(error, (RunConflict, StoreError)):

@@ -90,7 +90,7 @@ class Reference:
         needed = self.journal.needed_by(call)
         if call.partition("@")[0] not in self.routers:
             return needed
-        begun = {"START"} & needed  # what the graph is begun with is stored before anything is called
+        begun = frozenset({"START"}) & needed  # what the graph is begun with is stored before anything is called
         return begun.union(*(self.journal.needed_by(before) for before in needed - begun))
 
 

@@ -15,7 +15,8 @@ import time
 from collections.abc import Iterable, Sequence
 
 from tests.simulation.awaits import every_await
-from tests.simulation.case import Tally, played
+from tests.simulation.case import played
+from tests.simulation.life import Tally
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -40,9 +41,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     troubles = ", ".join(f"{number} {kind}" for kind, number in sorted(total.troubles.items()))
     first = "" if options.kind == "awaits" or options.seed is not None else f", first seed {options.first}"
     print(
-        f"{options.kind}: {total.cases} runs in {total.processes} simulated processes ({troubles}), {total.steps} steps "
-        f"of the loop, {total.calls} calls, {total.repeated} repeated before they were recorded, {len(total.faults)} "
-        f"faults{first}, {time.monotonic() - began:.0f} s"
+        f"{options.kind}: {total.cases} runs in {total.processes} simulated processes ({troubles}), "
+        f"{total.steps} callbacks, {total.awaits} awaits, {total.calls} calls, {total.repeated} repeated before they "
+        f"were recorded, {len(total.faults)} faults{first}, {time.monotonic() - began:.0f} s"
     )
     return 1 if total.faults else 0
 

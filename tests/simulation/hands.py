@@ -14,6 +14,9 @@ from typing import Any
 
 from tests.simulation.loop import Clock, SimulatedLoop
 
+FOR_THREAD = "for a thread"
+"""The name of a task that a thread waits for. It may outlive the call, as the thread may, which nothing can stop."""
+
 
 class _Over(BaseException):
     """The simulation is over: whoever still waits need not go on."""
@@ -73,7 +76,7 @@ class _Result:
         loop.call_soon(self._begin)
 
     def _begin(self) -> None:
-        self._task = self._loop.create_task(self._work)
+        self._task = self._loop.create_task(self._work, name=FOR_THREAD)
         self._task.add_done_callback(lambda _: self._hand.go_on())
 
     def result(self) -> Any:

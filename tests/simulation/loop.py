@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import random
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -35,6 +36,9 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     def __init__(self, chance: random.Random, order: Order, clock: Clock) -> None:
         super().__init__()
+        base: Any = self  # what asyncio's stubs do not tell: its queues, which its other methods fill
+        self._queue: deque[Any] = base._ready
+        self._timers: list[Any] = base._scheduled
         self._chance = chance
         self._order: Order = order
         self._clock = clock
@@ -51,12 +55,11 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     def _run_once(self) -> None:
         """What is ready, once; see `asyncio.BaseEventLoop`."""
-        ready: Any = self._ready
-        if not ready:
+        if not self._queue:
             self._jump()
         self._take_due()
-        batch = list(ready)
-        ready.clear()
+        batch = list(self._queue)
+        self._queue.clear()
         if self._order == "shuffled":
             self._chance.shuffle(batch)
         for handle in batch:
@@ -66,22 +69,20 @@ class SimulatedLoop(asyncio.BaseEventLoop):
                 handle._run()
 
     def _jump(self) -> None:
-        timers: Any = self._scheduled
+        timers = self._timers
         while timers and timers[0].cancelled():
             heapq.heappop(timers)._scheduled = False
         if not timers:
-            if self._stopping:
-                return
             raise Deadlock("nothing is ready and no timer is set: the run would wait for ever")
         self._clock.now = max(self._clock.now, timers[0].when())
 
     def _take_due(self) -> None:
-        timers: Any = self._scheduled
+        timers = self._timers
         while timers and timers[0].when() <= self._clock.now:
             handle = heapq.heappop(timers)
             handle._scheduled = False
             if not handle.cancelled():
-                self._ready.append(handle)
+                self._queue.append(handle)
 
 
 class Clock:

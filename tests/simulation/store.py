@@ -78,8 +78,11 @@ class Ledger:
             case _:
                 pass
 
-    def check(self, records: Sequence[Record]) -> None:
-        """Hold what a store holds now against what it has promised."""
+    def adopt(self, records: Sequence[Record]) -> None:
+        """Hold what a store holds now against what it has promised.
+
+        What is there beyond that may not be lost from now on either.
+        """
         if [record.seq for record in records] != list(range(len(records))):
             self.faults.append(f"the records are numbered {[record.seq for record in records]}")
         lost = [seq for seq, record in self.acknowledged.items() if seq >= len(records) or records[seq] != record]
@@ -90,6 +93,9 @@ class Ledger:
             self.faults.append(f"nobody tried to store the records {foreign}")
         kept = [kept for record in records if (kept := kept_of(record.kind, json.loads(record.data))) is not None]
         self.faults += [f"{one} was recorded twice" for one in {one for one in kept if kept.count(one) > 1}]
+        for record in records:
+            self.acknowledged[record.seq] = record
+            self._keep(record)
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ NOTHING = Trouble()
 def drawn(chance: random.Random) -> Trouble:
     """Something that happens."""
     kinds: list[Kind] = ["none", "cancel", "cancel", "cancel twice", "cancel anywhere", "crash", "crash"]
-    kinds += ["ask to cancel", "rival", "limit", "leave"]
+    kinds += ("ask to cancel", "rival", "limit", "leave")
     kind = chance.choice(kinds)
     most = 400 if kind in ("crash", "cancel anywhere") else 60
     return Trouble(kind, chance.randrange(most), chance.randrange(8), chance.random() * 0.2)

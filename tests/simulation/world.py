@@ -91,8 +91,9 @@ def simulated(clock: Clock, chance: random.Random, order: Order) -> Generator[Si
 
 
 def _drop(loop: SimulatedLoop) -> None:
-    """Close a loop whatever is left on it. What is left is unwound, which a dead process's would not be: the store that
-    it uses must do nothing any more.
+    """Close a loop whatever is left on it.
+
+    What is left is unwound, which a dead process's would not be: the store that it uses must do nothing any more.
     """
     for task in asyncio.all_tasks(loop):
         task._log_destroy_pending = False  # type: ignore[attr-defined]
