@@ -154,13 +154,13 @@ async def resume(
         records = added(machine, lease.next_seq, addition)
         if records:
             await place.store.append(lease, records)
-        if (status := standing(machine)) is not None:
-            await _let_go(place, lease, status)
-            return _finished(place, run_id, machine, status, options, replayed=True)
     except BaseException:
         with contextlib.suppress(RunConflict, StoreError):  # the error that is raised is the one to tell
             await _let_go(place, lease, stood)
         raise
+    if (status := standing(machine)) is not None:
+        await _let_go(place, lease, status)
+        return _finished(place, run_id, machine, status, options, replayed=True)
     return await _drive(place, machine, lease, options, resumed=True, weight=position.weight)
 
 
