@@ -44,8 +44,7 @@ def undisturbed(subject: Subject) -> Undisturbed | None:
     """Run a graph with no trouble at all; None if it takes too long."""
     life = Life(subject, MemoryStore(), random.Random(0), None)
     while not life.process(Options(on_failure="continue")):
-        assert life.tally.processes < MOST, "an undisturbed run does not come to its end"
-        if life.status() == "limit":
+        if life.status() == "limit" or life.tally.processes == MOST:
             return None
     run, journal = life.finished()
     assert not life.ledger.faults, life.ledger.faults

@@ -290,14 +290,17 @@ def _needed_by(reference: Reference | None) -> Callable[[str], frozenset[str]]:
     needs = reference.journal.needs
     routers = {task for task, node in _nodes(reference.journal) if node in reference.routers}
 
+    def before(task: str) -> frozenset[str]:
+        # What failed for good has no commit to say what it follows from, and an item has its map's.
+        return needs.get(task, needs.get(task.rpartition("[")[0], frozenset()))
+
     def needed_by(call: str) -> frozenset[str]:
         task = call.partition("#")[0]
-        # What failed for good, and an item of what takes Sends, has no commit to say what it follows from.
-        needed = needs.get(task, needs.get(task.rpartition("[")[0], frozenset[str]()))
         if task not in routers:
-            return needed
-        # A nested graph's beginning is recorded by us, as the node ahead of it is a record of the same transaction.
-        return frozenset[str]().union(*(needs.get(before.removesuffix("/START"), {before}) for before in needed))
+            return before(task)
+        # The beginning of a nested graph is a record, too, of the transaction that the router's shares.
+        ahead = {one.removesuffix("/START") for one in before(task)}
+        return frozenset[str]().union(*({one} if one == "START" else before(one) for one in ahead))
 
     return needed_by
 
