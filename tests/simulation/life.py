@@ -111,6 +111,8 @@ class Life:
         stores: list[FaultyStore] = []
         with simulated(self.clock, self.chance, options.order) as loop:
             work = self._advance(options, log, stores)
+            if options.trouble.kind not in ("crash", "cancel twice"):
+                loop.set_exception_handler(self._complain)
             call = loop.create_task(work)
             strike(options.trouble, loop, call)
             try:
@@ -130,6 +132,10 @@ class Life:
             self.tally.steps += loop.steps
         self.tally.awaits += len(log)
         return self._look(options, stores, died=bool(left))
+
+    def _complain(self, _: asyncio.AbstractEventLoop, about: dict[str, Any]) -> None:
+        """What asyncio would log: something was left behind, or failed where nobody looks."""
+        self.ledger.faults.append(f"asyncio complains: {about}")
 
     def _excuse(self, error: BaseException, options: Options) -> None:
         """Errors that must have had a reason."""
@@ -284,7 +290,7 @@ def _nothing(_: str) -> frozenset[str]:
 
 
 def _needed_by(reference: Reference | None) -> Callable[[str], frozenset[str]]:
-    """What must be acknowledged before a call; a router may be asked before the node ahead of it is."""
+    """What must be acknowledged before a call; routers may be asked before the node ahead of them is."""
     if reference is None:
         return _nothing
     needs = reference.journal.needs
@@ -296,11 +302,15 @@ def _needed_by(reference: Reference | None) -> Callable[[str], frozenset[str]]:
 
     def needed_by(call: str) -> frozenset[str]:
         task = call.partition("#")[0]
-        if task not in routers:
-            return before(task)
-        # The beginning of a nested graph is a record, too, of the transaction that the router's shares.
-        ahead = {one.removesuffix("/START") for one in before(task)}
-        return frozenset[str]().union(*({one} if one == "START" else before(one) for one in ahead))
+        return ahead_of(task) if task in routers else before(task)
+
+    def ahead_of(router: str) -> frozenset[str]:
+        # Their records share a transaction with that of the node ahead, and with the beginning of a nested graph.
+        found: set[str] = set()
+        for name in before(router):
+            one = name.removesuffix("/START")
+            found |= {one} if one == "START" else ahead_of(one) if one in routers else before(one)
+        return frozenset(found)
 
     return needed_by
 

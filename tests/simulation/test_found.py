@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
@@ -10,6 +11,7 @@ from typing import Annotated, Any, Literal
 import pytest
 
 from flowagent import Context, Graph, Retry, State, Update, append
+from flowagent.core.events import RunEnded
 from flowagent.core.records import Record, Snapshot, Status
 from flowagent.errors import RunFailed, StoreError
 from flowagent.stores import MemoryStore
@@ -184,3 +186,23 @@ def test_a_node_that_times_out_while_it_waits_to_be_stored_cancels_nobody_else()
         loop.run_until_complete(g.run(run_id="r-1", store=Slow()))
     assert [(error.task, error.kind) for error in caught.value.errors] == [("hasty", "NodeTimeoutError")]
     assert caught.value.run.state.lines == ["first", "quick"]
+
+
+async def test_a_stream_of_a_run_that_fails_may_be_left(caplog: pytest.LogCaptureFixture) -> None:
+    """Nobody asks how the run ended, and nobody complains that nobody did."""
+    g = Graph("g", Log)
+
+    @g.node
+    async def work(log: Log) -> Update:
+        raise ValueError("broken")
+
+    g.chain("START", work, "END")
+    store = MemoryStore()
+    async with g.stream(run_id="r-1", store=store) as events:
+        async for event in events:
+            if isinstance(event, RunEnded):
+                break
+    del events
+    gc.collect()
+    assert (await g.load("r-1", store=store)).status == "failed"
+    assert caplog.text == ""
