@@ -269,8 +269,12 @@ class Engine:
 
     def _after(self, task: Task, delay: float | None) -> None:
         """A task was settled; `delay` is the wait before its next attempt, if there is one."""
-        if delay is not None:
+        if delay is None:
+            return
+        if self._stopped is None:
             self.fly(task, delay)
+        else:
+            self.machine.put_back(task)  # nothing starts any more: whoever goes on makes the next attempt
 
     def _look_at_failures(self) -> None:
         self._settler.note_unmerged()
@@ -357,26 +361,29 @@ class Engine:
     # -- the end -----------------------------------------------------------------------------------------------------
 
     async def _end(self, status: Status) -> None:
+        try:
+            await self._store_end(status)
+        finally:
+            await self._recorder.let_go()  # even when its end cannot be stored, or nobody could go on with the run
+
+    async def _store_end(self, status: Status) -> None:
         self.teller.tell(RunEnded, status=status)
         self._recorder.note("ended", journal.plain(self.clock(), status=status, reason=self.reason))
-        try:
-            await self._recorder.flush(status=status)
-        finally:
-            # Also when it could not be stored: whoever is told so must be able to go on with the run.
-            await self._recorder.let_go()
+        await self._recorder.flush(status=status)
 
     async def _abandon(self, error: BaseException) -> None:
-        """The call is being torn down: stop what is in flight, store what is known, and let go."""
-        await self._call_off()
-        if isinstance(error, (RunConflict, StoreError)):
-            self._recorder.forget()
-        else:
-            self._settle_landed()
-        if isinstance(error, asyncio.CancelledError) and (status := self._status_when_cancelled()) is not None:
-            await self._end(status)
-            return
+        """The call is being torn down: stop what is in flight, store what is known, and let go, whatever happens."""
+        self._stopped = self._stopped or "interrupted"
         try:
-            await self._recorder.flush(at_once=True)
+            await self._call_off()
+            if isinstance(error, (RunConflict, StoreError)):
+                self._recorder.forget()
+            else:
+                self._settle_landed()
+            if isinstance(error, asyncio.CancelledError) and (status := self._status_when_cancelled()) is not None:
+                await self._store_end(status)
+            else:
+                await self._recorder.flush(at_once=True)
         except (RunConflict, StoreError):
             pass  # the error that brought us here is the one to tell
         finally:

@@ -107,7 +107,8 @@ class Recorder:
     async def flush(self, *, status: Status | None = None, at_once: bool = False) -> None:
         """Have all records in the store, if this run's durability asks for it now."""
         while self._flushing is not None:
-            await self._flushing
+            # Shielded, for all who wait share it: one of them that is cancelled must not cancel the others.
+            await asyncio.shield(self._flushing)
         if not (self.pending or status) or (self._durability == "exit" and not (status or at_once)):
             return
         durable = self._durability != "fast" or at_once

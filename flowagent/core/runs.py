@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import platform
 import time
 import uuid
@@ -26,7 +27,7 @@ from flowagent.core.stored import Place, as_run, hold_to_text, known, read, refu
 from flowagent.core.teller import Listener
 from flowagent.core.topology import Topology
 from flowagent.core.version import VERSION
-from flowagent.errors import FlowAgentError, GraphError, RunConflict, RunExists, RunFailed
+from flowagent.errors import FlowAgentError, GraphError, RunConflict, RunExists, RunFailed, StoreError
 
 if TYPE_CHECKING:
     from flowagent.stores.base import Lease, Store
@@ -153,17 +154,22 @@ async def resume(
         records = added(machine, lease.next_seq, addition)
         if records:
             await place.store.append(lease, records)
-        if (status := standing(machine)) is not None:
-            await place.store.append(lease, [], status=status)
-            await place.store.release(lease)
-            return _finished(place, run_id, machine, status, options, replayed=True)
     except BaseException:
-        try:
-            await place.store.append(lease, [], status=stood)
-        finally:
-            await place.store.release(lease)
+        with contextlib.suppress(RunConflict, StoreError):  # the error that is raised is the one to tell
+            await _let_go(place, lease, stood)
         raise
+    if (status := standing(machine)) is not None:
+        await _let_go(place, lease, status)
+        return _finished(place, run_id, machine, status, options, replayed=True)
     return await _drive(place, machine, lease, options, resumed=True, weight=position.weight)
+
+
+async def _let_go(place: Place, lease: Lease, status: Status | None) -> None:
+    """Leave a run as it stands; it is released even if that cannot be stored, or nobody could go on with it."""
+    try:
+        await place.store.append(lease, [], status=status)
+    finally:
+        await place.store.release(lease)
 
 
 async def load(place: Place, run_id: str) -> Run[Any]:

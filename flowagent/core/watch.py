@@ -39,6 +39,8 @@ class Watch:
         if not self._task.done():
             self._task.cancel()
         await asyncio.wait([self._task])
+        if not self._task.cancelled():
+            self._task.exception()  # whoever leaves does not ask how it ended, and asyncio need not complain of that
 
     def __aiter__(self) -> AsyncIterator[Event]:
         return self._iterate()

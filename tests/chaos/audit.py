@@ -15,10 +15,11 @@ from flowagent.errors import RunNotFound
 from flowagent.stores import SQLiteStore
 from tests.chaos.campaign import Tally
 from tests.kill import checks
-from tests.kill.campaign import RUN, lines_of
 from tests.kill.checks import Journal, Reference, journal_of
 from tests.kill.child import Seen, seen_in
+from tests.kill.effects import lines_of
 from tests.kill.inline import undisturbed
+from tests.kill.play import RUN
 
 
 @functools.cache

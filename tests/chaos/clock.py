@@ -29,8 +29,8 @@ from tests.chaos.audit import Audit
 from tests.chaos.campaign import Tally
 from tests.chaos.processes import PATIENCE, Worker
 from tests.chaos.workers import Outcome, finish_another, idle_and_pause, pause, sleep, take
-from tests.kill.campaign import RUN
 from tests.kill.graphs import SUBJECTS
+from tests.kill.play import RUN
 
 DAYS: Final = (-1.0, 0.0, 1.0)
 LEASE: Final = 30.0

@@ -30,7 +30,8 @@ from tests.chaos import memory
 from tests.chaos.audit import Audit, reference_of
 from tests.chaos.campaign import Tally
 from tests.chaos.layer import Kind, Layer, Operation
-from tests.kill.graphs import SUBJECTS, Effects
+from tests.kill.effects import Effects
+from tests.kill.graphs import SUBJECTS
 from tests.kill.inline import go_on, go_on_beside, resumed
 
 T = TypeVar("T")

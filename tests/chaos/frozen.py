@@ -22,8 +22,8 @@ from tests.chaos.audit import Audit
 from tests.chaos.campaign import Tally
 from tests.chaos.processes import PATIENCE, Worker
 from tests.chaos.workers import Outcome, hold
-from tests.kill.campaign import lines_of
-from tests.kill.graphs import SUBJECTS, Effects
+from tests.kill.effects import Effects, lines_of
+from tests.kill.graphs import SUBJECTS
 from tests.kill.inline import resumed
 
 LEASE: Final = 0.3

@@ -40,7 +40,8 @@ from tests.chaos.audit import Audit, seen_at
 from tests.chaos.campaign import Tally
 from tests.chaos.layer import Layer, Operation
 from tests.kill.checks import journal_of
-from tests.kill.graphs import SUBJECTS, Effects
+from tests.kill.effects import Effects
+from tests.kill.graphs import SUBJECTS
 from tests.kill.inline import go_on, go_on_beside, resumed
 
 T = TypeVar("T")

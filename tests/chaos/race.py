@@ -23,9 +23,10 @@ from tests.chaos.audit import Audit
 from tests.chaos.campaign import Tally
 from tests.chaos.processes import Worker
 from tests.chaos.workers import compete
-from tests.kill.campaign import RUN
-from tests.kill.graphs import SUBJECTS, Effects
+from tests.kill.effects import Effects
+from tests.kill.graphs import SUBJECTS
 from tests.kill.inline import resumed
+from tests.kill.play import RUN
 
 DEADLY: Final = 0.04
 

@@ -18,9 +18,10 @@ from flowagent.core.loops import run_blocking
 from flowagent.errors import AnswerError, RunConflict, StoreError
 from flowagent.stores import SQLiteStore, owner
 from tests.chaos import wall
-from tests.kill.campaign import RUN
-from tests.kill.graphs import SUBJECTS, Effects
+from tests.kill.effects import Effects
+from tests.kill.graphs import SUBJECTS
 from tests.kill.inline import go_on, resumed
+from tests.kill.play import RUN
 
 Outcome = tuple[str, str]
 """A status or the name of an error, and its text."""

@@ -1,8 +1,8 @@
-"""`python -m tests.kill --kills 1000 --seed 7`; see `campaign`."""
+"""`python -m tests.kill --kills 1000 --seed 7`; see `command`."""
 
 import sys
 
-from tests.kill.campaign import main
+from tests.kill.command import main
 
 if __name__ == "__main__":
     sys.exit(main())

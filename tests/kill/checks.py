@@ -14,6 +14,8 @@ from tests.kill.child import Seen
 STATUSES_OF_THE_DEAD: Final = frozenset({None, "interrupted", "waiting", "completed"})
 """Where a run may stand whose process was killed; None when it was not even stored."""
 
+NEWLINE: Final = "\n"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Journal:
@@ -21,7 +23,8 @@ class Journal:
 
     Attributes:
         seen: what was found there.
-        stored: what is recorded and must not run again: tasks, `task#name` for steps within, `graph/START`.
+        stored: what is recorded and must not run again: tasks, `task#name` for steps within, `task#attempt 1` for
+            attempts that failed, `graph/START`.
         needs: by task, what it follows from.
     """
 
@@ -48,6 +51,8 @@ def journal_of(seen: Seen) -> Journal:
                 stored.add(f"{data['task']}/START")
             case "memo":
                 stored.add(f"{data['task']}#{data['name'].removeprefix('step:')}")
+            case "failed" if not data["final"]:
+                stored.add(f"{data['task']}#attempt {data['attempt']}")
             case "done" | "item":
                 stored.add(data["task"])
                 needs |= {data["task"]: frozenset(data["parents"])} if "parents" in data else {}
@@ -67,6 +72,8 @@ class Reference:
         calls: what was called, a line for each.
         seconds: how long it took.
         routers: the names of its routers.
+        once: its tasks that must not be called twice.
+        commits: how many moments right before or after a commit it has.
     """
 
     store: Path
@@ -75,23 +82,63 @@ class Reference:
     calls: Sequence[str]
     seconds: float
     routers: frozenset[str]
+    once: frozenset[str] = frozenset()
+    commits: int = 0
 
     def needed_by(self, call: str) -> frozenset[str]:
         """What must be stored before a call; a router may be asked before the node ahead of it is stored."""
         needed = self.journal.needed_by(call)
         if call.partition("@")[0] not in self.routers:
             return needed
-        return frozenset[str]().union(*(self.journal.needed_by(before) for before in needed))
+        begun = frozenset({"START"}) & needed  # what the graph is begun with is stored before anything is called
+        return begun.union(*(self.journal.needed_by(before) for before in needed - begun))
 
 
 def call_of(line: str) -> str:
     """What was called, of a line `call key`."""
-    return line.partition(" ")[0]
+    return line.rpartition(" ")[0]
 
 
-def history_of(seen: Seen) -> Counter[str]:
-    """What happened, but for its order, which may depend on which branch was faster."""
-    return Counter(json.dumps(step, sort_keys=True) for step in seen.history)
+def history_of(seen: Seen, once: frozenset[str]) -> Counter[str]:
+    """What happened, but for its order, which may depend on which branch was faster.
+
+    A `once` task that was interrupted has a question more, and its answer; and if that was to try again, an attempt
+    more: only a disturbed run has those.
+    """
+    return Counter(
+        json.dumps(step | ({"attempt": 1} if step["task"] in once else {}), sort_keys=True)
+        for step in seen.history
+        if not (step["task"] in once and step["kind"] in ("asked", "answered"))
+    )
+
+
+def picture_of(seen: Seen, again: frozenset[str]) -> list[str]:
+    """The picture, without the boxes of some nodes."""
+    names = [f'tooltip="{task.partition("@")[0]} (node)"' for task in again]
+    return [line for line in seen.dot.splitlines() if not any(name in line for name in names)]
+
+
+def tried_again(seen: Seen) -> frozenset[str]:
+    """The `once` tasks that somebody said to call again."""
+    answers = [json.loads(text) for _, kind, text in seen.records if kind == "answered"]
+    return frozenset(one["task"] for one in answers if one["id"].endswith("?once") and one["value"] == "retry")
+
+
+def kept_of(kind: str, data: dict[str, Any]) -> str | None:
+    """What a record keeps that no other record of its run may keep again."""
+    match kind:
+        case "done" | "item":
+            return f"`{data['task']}`"
+        case "memo":
+            return f"`{data['task']}#{data['name']}`"
+        case "opened":
+            return f"the beginning of `{data['task']}`"
+        case "asked" if data["purpose"] == "ask":
+            return f"the question `{data['id']}`"
+        case "answered" if not data["id"].endswith("?once"):
+            return f"the answer to `{data['id']}`"
+        case _:
+            return None
 
 
 def of_store(now: Journal, before: Journal | None) -> Iterable[str]:
@@ -103,8 +150,8 @@ def of_store(now: Journal, before: Journal | None) -> Iterable[str]:
         yield f"the records are numbered {[seq for seq, _, _ in records]}"
     if before is not None and records[: len(before.seen.records)] != before.seen.records:
         yield "records have changed after they were stored"
-    recorded = Counter(json.loads(text)["task"] for _, kind, text in records if kind in ("done", "item"))
-    yield from (f"`{task}` was recorded {times} times" for task, times in recorded.items() if times > 1)
+    recorded = Counter(kept for _, kind, text in records if (kept := kept_of(kind, json.loads(text))) is not None)
+    yield from (f"{kept} was recorded {times} times" for kept, times in recorded.items() if times > 1)
     known: set[str] = set()
     for seq, kind, text in records:
         data = json.loads(text)
@@ -138,8 +185,10 @@ def of_calls(
         missing = by.needed_by(call) - now.stored if call in keys else ()
         if missing:
             yield f"`{call}` was started before {sorted(missing)} was stored"
-    called = {call_of(line) for line in lines}
-    yield from (f"`{call}` is recorded and was never called" for call in (now.stored & set(keys)) - called)
+    called = Counter(call_of(line) for line in lines)
+    for call in by.once & {call for call, times in called.items() if times > 1}:
+        yield f"`{call}` must not be called twice, and was, though nobody who looked could have allowed it"
+    yield from (f"`{call}` is recorded and was never called" for call in (now.stored & set(keys)) - set(called))
 
 
 def of_killed(now: Journal) -> Iterable[str]:
@@ -155,10 +204,13 @@ def of_end(now: Journal, by: Reference) -> Iterable[str]:
         yield f"the run ended as {seen.status!r} in its store"
     if seen.state != wanted.state:
         yield f"the state is {seen.state}, not {wanted.state}"
-    if seen.dot != wanted.dot:
-        yield f"the picture is\n{seen.dot}\nnot\n{wanted.dot}"
+    again = tried_again(seen)  # their boxes tell of it
+    drawn, should = picture_of(seen, again), picture_of(wanted, again)
+    if drawn != should:
+        yield f"the picture is\n{NEWLINE.join(drawn)}\nnot\n{NEWLINE.join(should)}"
     if now.needs != by.journal.needs:
         yield f"the parents are {now.needs}, not {by.journal.needs}"
-    more, less = history_of(seen) - history_of(wanted), history_of(wanted) - history_of(seen)
+    happened, wanted_to = history_of(seen, by.once), history_of(wanted, by.once)
+    more, less = happened - wanted_to, wanted_to - happened
     yield from (f"the history has, and should not: {step}" for step in more.elements())
     yield from (f"the history lacks: {step}" for step in less.elements())

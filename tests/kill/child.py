@@ -1,7 +1,7 @@
-"""The processes that are killed. One warm process forks a child for each job, so that a kill costs no import.
+"""The processes that are killed, and how what they leave behind is read.
 
-`Nursery` is its parent's end: jobs and replies are lines of JSON. The forking process keeps to one thread and opens
-no store, as neither would survive a fork.
+One warm process forks a child for each job, so that a kill costs no import. `Nursery` is its parent's end: jobs and
+replies are lines of JSON. The forking process keeps to one thread and opens no store, as neither would survive a fork.
 """
 
 from __future__ import annotations
@@ -23,13 +23,15 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import apsw
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel
 
 from flowagent import Run
 from flowagent.core.loops import run_blocking
 from flowagent.errors import RunNotFound
 from flowagent.stores import SQLiteStore, Store
-from tests.kill.graphs import SUBJECTS, Effects, Subject
+from tests.kill.effects import LONGEST_PAUSE, Effects, Subject
+from tests.kill.graphs import SUBJECTS
+from tests.kill.points import EXIT_CODE, Cut, Points
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 60.0
@@ -49,7 +51,8 @@ class Advance(BaseModel):
         effects: the file that the nodes write to.
         seed: decides how long the nodes pause.
         durability: what is stored when.
-        kill_after: seconds until the process is killed, if at all.
+        kill_after: seconds until the process is killed, if it is to be killed from outside.
+        cut: where it ends itself, if it is to do that.
     """
 
     subject: str
@@ -60,25 +63,19 @@ class Advance(BaseModel):
     seed: str
     durability: Literal["step", "fast", "exit"] = "step"
     kill_after: float | None = None
-
-
-class Look(BaseModel):
-    """Read a store and the run in it; nothing is changed."""
-
-    subject: str
-    store: Path
-    run_id: str
+    cut: Cut | None = None
 
 
 class Advanced(BaseModel):
-    """How an `Advance` ended that was not killed."""
+    """How an `Advance` ended that was not killed; `passed` are the points that it came by, if they were counted."""
 
     status: str
     replayed: bool
+    passed: list[str] = []
 
 
 class Seen(BaseModel):
-    """What a `Look` found.
+    """What was found of a run in a store.
 
     Args:
         integrity: what SQLite says of the file.
@@ -107,9 +104,6 @@ class Reply(BaseModel):
     text: str
 
 
-Job = TypeAdapter[Advance | Look](Advance | Look)
-
-
 class Nursery:
     """A warm process that forks children; one job at a time."""
 
@@ -136,15 +130,6 @@ class Nursery:
 
     def advance(self, job: Advance) -> Reply:
         """Have a child advance a run."""
-        return self._ask(job)
-
-    def look(self, job: Look) -> Seen:
-        """Have a child read a run."""
-        reply = self._ask(job)
-        assert reply.ended == "done", reply.text
-        return Seen.model_validate_json(reply.text)
-
-    def _ask(self, job: BaseModel) -> Reply:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(job.model_dump_json() + "\n")
@@ -168,11 +153,11 @@ def serve() -> None:
     gc.freeze()  # or the first collection of each child would copy every page of its parent
     assert threading.active_count() == 1, "a process with threads must not fork"
     for line in sys.stdin:
-        job = Job.validate_json(line)
+        job = Advance.model_validate_json(line)
         print(forked(job).model_dump_json(), flush=True)
 
 
-def forked(job: Advance | Look) -> Reply:
+def forked(job: Advance) -> Reply:
     """Do a job in a child, and kill that when its time has come."""
     read_end, write_end = os.pipe()
     began = time.monotonic()
@@ -180,16 +165,18 @@ def forked(job: Advance | Look) -> Reply:
     if pid == 0:
         _live(job, write_end)
     os.close(write_end)
-    kill_after = job.kill_after if isinstance(job, Advance) else None
+    kill_after = job.kill_after
     text, ended_itself = _heard(read_end, began + (PATIENCE if kill_after is None else kill_after))
     if not ended_itself:
         os.kill(pid, signal.SIGKILL)
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     text += _heard(read_end, time.monotonic() + PATIENCE)[0]  # it may have ended just before it was killed
+    os.close(read_end)
     ended: Literal["done", "killed", "crashed", "hung"] = "crashed" if code else "done"
     if code == -signal.SIGKILL and not ended_itself:
         ended = "hung" if kill_after is None else "killed"
-    os.close(read_end)
+    elif job.cut is not None and code == (-signal.SIGKILL if job.cut.by == "kill" else EXIT_CODE):
+        ended = "killed"
     return Reply(ended=ended, seconds=time.monotonic() - began, text=text.decode(errors="replace"))
 
 
@@ -206,7 +193,7 @@ def _heard(read_end: int, until: float) -> tuple[bytes, bool]:
         text += part
 
 
-def _live(job: Advance | Look, write_end: int) -> None:
+def _live(job: Advance, write_end: int) -> None:
     """All of a child's life; it never returns into the code of its parent."""
     code = 1
     try:
@@ -216,8 +203,7 @@ def _live(job: Advance | Look, write_end: int) -> None:
         faulthandler.dump_traceback_later(PATIENCE - 5.0)
         with open(write_end, "wb") as out:
             try:
-                result = advanced(job) if isinstance(job, Advance) else seen(job)
-                out.write(result.model_dump_json().encode())
+                out.write(advanced(job).model_dump_json().encode())
                 code = 0
             except BaseException:
                 out.write(traceback.format_exc().encode())
@@ -229,32 +215,38 @@ def _live(job: Advance | Look, write_end: int) -> None:
 
 
 def advanced(job: Advance) -> Advanced:
-    """Go on with a run until it is over."""
+    """Go on with a run until it is over, or until this process is cut off."""
+    if job.cut is None:
+        return _advanced(job, str(job.store), Effects(job.effects, job.seed))
+    points = Points(job.cut)
+    longest = LONGEST_PAUSE if job.cut.among == "commits" else 0.0
+    with points.installed():
+        result = _advanced(job, points.store(str(job.store)), Effects(job.effects, job.seed, longest, points.reach))
+    return result.model_copy(update={"passed": points.passed})
+
+
+def _advanced(job: Advance, store: Store | str, effects: Effects) -> Advanced:
+    options = {"store": store, "deps": effects, "durability": job.durability}
     subject = SUBJECTS[job.subject]
-    options = {
-        "store": str(job.store),
-        "deps": Effects(job.effects, job.seed),
-        "durability": job.durability,
-    }
     if job.how.endswith("_sync"):
-        run = _going_on(job, subject, options)
+        run = _going_on(job, subject, effects, options)
     else:
-        run = asyncio.run(_going_on_beside(job, subject, options))
+        run = asyncio.run(_going_on_beside(job, subject, effects, options))
     return Advanced(status=run.status, replayed=run.replayed)
 
 
-def _going_on(job: Advance, subject: Subject, options: Any) -> Run[Any]:
+def _going_on(job: Advance, subject: Subject, effects: Effects, options: Any) -> Run[Any]:
     graph = subject.graph
     if job.how == "run_sync":
         run = graph.run_sync(subject.input, run_id=job.run_id, **options)
     else:
         run = graph.resume_sync(job.run_id, **options)
     while run.status == "waiting":
-        run = graph.resume_sync(run, answers=_answers(subject, run), **options)
+        run = graph.resume_sync(run, answers=subject.answers_to(run, effects), **options)
     return run
 
 
-async def _going_on_beside(job: Advance, subject: Subject, options: Any) -> Run[Any]:
+async def _going_on_beside(job: Advance, subject: Subject, effects: Effects, options: Any) -> Run[Any]:
     graph = subject.graph
     match job.how:
         case "run":
@@ -266,7 +258,7 @@ async def _going_on_beside(job: Advance, subject: Subject, options: Any) -> Run[
         case _:
             run = await graph.resume(job.run_id, **options)
     while run.status == "waiting":
-        answers = _answers(subject, run)
+        answers = subject.answers_to(run, effects)
         if job.how.startswith("stream"):
             run = await _watched(graph.stream_resume(run, answers=answers, **options))
         else:
@@ -281,18 +273,17 @@ async def _watched(stream: contextlib.AbstractAsyncContextManager[Any]) -> Run[A
         return events.run
 
 
-def _answers(subject: Subject, run: Run[Any]) -> dict[str, Any]:
-    return {question.id: subject.answers[question.task] for question in run.questions}
+# -- in the process that judges ----------------------------------------------------------------------------------------
 
 
-def seen(job: Look) -> Seen:
-    """Read a run, as far as there is one."""
-    store = SQLiteStore(job.store)
+def seen(subject: str, path: Path, run_id: str) -> Seen:
+    """Read a run in a file, as far as there is one; nothing is changed."""
+    store = SQLiteStore(path)
     try:
-        found = seen_in(store, job.subject, job.run_id)
+        found = seen_in(store, subject, run_id)
     except RunNotFound:
         found = Seen()
-    found.integrity = _integrity(store, job.store)  # last, or it would mend what flowagent itself must cope with
+    found.integrity = _integrity(store, path)  # last, or it would mend what flowagent itself must cope with
     return found
 
 

@@ -8,22 +8,21 @@ from typing import Any
 
 from flowagent import Run
 from flowagent.core.loops import run_blocking
-from flowagent.core.nodes import RouterNode
 from flowagent.errors import RunNotFound
 from flowagent.stores import MemoryStore, Store
-from tests.kill.campaign import RUN, lines_of
 from tests.kill.checks import Reference, journal_of
 from tests.kill.child import seen_in
-from tests.kill.graphs import SUBJECTS, Effects
+from tests.kill.effects import Effects, lines_of, routers_of
+from tests.kill.graphs import SUBJECTS
+from tests.kill.play import RUN
 
 
 def go_on(subject: str, store: Store, effects: Effects, **options: Any) -> Run[Any]:
     """Start or resume a run, and answer until it is over."""
-    graph, given, answers = SUBJECTS[subject].graph, SUBJECTS[subject].input, SUBJECTS[subject].answers
+    graph, given = SUBJECTS[subject].graph, SUBJECTS[subject].input
     run = graph.run_sync(given, run_id=RUN, store=store, deps=effects, **options)
     while run.status == "waiting":
-        told = {question.id: answers[question.task] for question in run.questions}
-        run = graph.resume_sync(run, answers=told, deps=effects, **options)
+        run = graph.resume_sync(run, answers=SUBJECTS[subject].answers_to(run, effects), deps=effects, **options)
     return run
 
 
@@ -31,11 +30,10 @@ def go_on_beside(subject: str, store: Store, effects: Effects, **options: Any) -
     """`go_on` on an event loop that commits must not block, so that they are made on the store's own thread."""
 
     async def steps() -> Run[Any]:
-        graph, given, answers = SUBJECTS[subject].graph, SUBJECTS[subject].input, SUBJECTS[subject].answers
+        graph, given = SUBJECTS[subject].graph, SUBJECTS[subject].input
         run = await graph.run(given, run_id=RUN, store=store, deps=effects, **options)
         while run.status == "waiting":
-            told = {question.id: answers[question.task] for question in run.questions}
-            run = await graph.resume(run, answers=told, deps=effects, **options)
+            run = await graph.resume(run, answers=SUBJECTS[subject].answers_to(run, effects), deps=effects, **options)
         return run
 
     return asyncio.run(steps())
@@ -43,14 +41,13 @@ def go_on_beside(subject: str, store: Store, effects: Effects, **options: Any) -
 
 def resumed(subject: str, store: Store, effects: Effects, **options: Any) -> Run[Any]:
     """Go on with a run by `resume`, or start it if it was never stored, until it is over."""
-    graph, answers = SUBJECTS[subject].graph, SUBJECTS[subject].answers
+    graph = SUBJECTS[subject].graph
     try:
         run = graph.resume_sync(RUN, store=store, deps=effects, **options)
     except RunNotFound:
         return go_on(subject, store, effects, **options)
     while run.status == "waiting":
-        told = {question.id: answers[question.task] for question in run.questions}
-        run = graph.resume_sync(run, answers=told, deps=effects, **options)
+        run = graph.resume_sync(run, answers=SUBJECTS[subject].answers_to(run, effects), deps=effects, **options)
     return run
 
 
@@ -59,7 +56,6 @@ def undisturbed(subject: str, folder: Path) -> Reference:
     store = MemoryStore()
     go_on(subject, store, Effects(folder / "undisturbed", "", longest=0.0))
     journal = journal_of(seen_in(store, subject, RUN))
-    nodes = SUBJECTS[subject].graph.nodes
     run_blocking(store.close())
     return Reference(
         store=folder,
@@ -67,5 +63,6 @@ def undisturbed(subject: str, folder: Path) -> Reference:
         journal=journal,
         calls=lines_of(folder / "undisturbed"),
         seconds=0.0,
-        routers=frozenset(name for name, node in nodes.items() if isinstance(node, RouterNode)),
+        routers=routers_of(SUBJECTS[subject].graph),
+        once=frozenset(SUBJECTS[subject].results),
     )

@@ -18,45 +18,22 @@ from flowagent.core.loops import run_blocking
 from flowagent.core.records import Record
 from flowagent.errors import RunNotFound
 from flowagent.stores import SQLiteStore
+from tests.kill.points import EXIT_CODE, Files
 
 FIRST = [Record(0, "started", b"{}")]
 
 
-class Deadly(apsw.VFS):
-    """A file layer that ends the process at its n-th operation that changes something."""
+class Countdown:
+    """Ends the process at its n-th operation that changes a file."""
 
     def __init__(self, left: int) -> None:
         self.left = left
-        super().__init__("deadly", "")
 
-    def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> Deadly.File:  # noqa: N802 - SQLite's name
-        return Deadly.File(self, name, flags)
-
-    def xDelete(self, filename: str, syncdir: bool) -> None:  # noqa: N802
-        self.count()
-        super().xDelete(filename, syncdir)
-
-    def count(self) -> None:
+    def reach(self, _: str) -> None:
+        """One of them is about to be done."""
         self.left -= 1
         if self.left < 0:
-            os._exit(9)
-
-    class File(apsw.VFSFile):
-        def __init__(self, vfs: Deadly, name: str | apsw.URIFilename | None, flags: list[int]) -> None:
-            self._vfs = vfs
-            super().__init__("", name, flags)
-
-        def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802
-            self._vfs.count()
-            super().xWrite(data, offset)
-
-        def xSync(self, flags: int) -> None:  # noqa: N802
-            self._vfs.count()
-            super().xSync(flags)
-
-        def xTruncate(self, newsize: int) -> None:  # noqa: N802
-            self._vfs.count()
-            super().xTruncate(newsize)
+            os._exit(EXIT_CODE)
 
 
 def in_child(work: Callable[[], object]) -> int:
@@ -76,9 +53,11 @@ def in_child(work: Callable[[], object]) -> int:
 
 def make(path: Path, dies_at: int) -> None:
     """Make a store, or die while making it."""
-    layer = Deadly(dies_at)
+    countdown = Countdown(dies_at)
+    layer = Files("deadly", countdown.reach)
     run_blocking(SQLiteStore(path, vfs="deadly").create("r-1", "g", FIRST, blocking=True))
-    assert layer.left >= 0
+    assert countdown.left >= 0
+    del layer
 
 
 def use(path: Path) -> None:
@@ -107,7 +86,7 @@ def main() -> int:
         if code == 0:
             print(f"{dies_at} operations, {failed} failed")
             return 1 if failed or dies_at < 20 else 0
-        assert code == 9, code
+        assert code == EXIT_CODE, code
     return 1
 
 

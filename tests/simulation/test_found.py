@@ -1,0 +1,208 @@
+"""What the simulation found, each as a test of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import random
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+import pytest
+
+from flowagent import Context, Graph, Retry, State, Update, append
+from flowagent.core.events import RunEnded
+from flowagent.core.records import Record, Snapshot, Status
+from flowagent.errors import RunFailed, StoreError
+from flowagent.stores import MemoryStore
+from flowagent.stores.base import Lease
+from tests.simulation.loop import Clock
+from tests.simulation.world import simulated
+
+
+class Log(State):
+    lines: Annotated[list[str], append] = []
+
+
+class Failing(MemoryStore):
+    """Fails the next appends that store where a run stands.
+
+    Args:
+        failures: how many of them.
+    """
+
+    def __init__(self, failures: int) -> None:
+        super().__init__()
+        self.failures = failures
+
+    async def append(
+        self,
+        lease: Lease,
+        records: Sequence[Record],
+        *,
+        status: Status | None = None,
+        snapshot: Snapshot | None = None,
+        durable: bool = True,
+    ) -> None:
+        if status is not None and self.failures:
+            self.failures -= 1
+            raise StoreError("the disk is full")
+        await super().append(lease, records, status=status, snapshot=snapshot, durable=durable)
+
+
+async def test_a_run_whose_end_cannot_be_stored_is_let_go_of() -> None:
+    """Whoever still looks at the error can go on with the run, and nothing is done again."""
+    g = Graph("g", Log)
+
+    @g.node
+    async def work(log: Log) -> Update:
+        return {"lines": ["worked"]}
+
+    g.chain("START", work, "END")
+    store = Failing(1)
+    with pytest.raises(StoreError, match="the disk is full") as caught:
+        await g.run(run_id="r-1", store=store)
+    assert (await g.load("r-1", store=store)).status == "interrupted"
+    run = await g.resume("r-1", store=store)
+    assert (run.status, run.state.lines, run.replayed) == ("completed", ["worked"], True)
+    assert caught.value.__traceback__ is not None, "as long as it is kept, so is all that it refers to"
+
+
+async def test_a_resume_that_cannot_store_where_the_run_stands_lets_go_of_it() -> None:
+    """The error is the store's own, and the next call goes on."""
+    g = Graph("g", Log)
+    g.gate("ask", question="?", schema=Literal["yes"])
+    g.chain("START", "ask", "END")
+    store = Failing(0)
+    await g.run(run_id="r-1", store=store)
+    store.failures = 1
+    with pytest.raises(StoreError, match="the disk is full") as caught:
+        await g.resume("r-1", store=store)
+    run = await g.resume("r-1", answers={"ask": "yes"}, store=store)
+    assert run.status == "completed"
+    assert caught.value.__traceback__ is not None
+
+
+async def test_a_cancelled_call_makes_no_further_attempt() -> None:
+    """An attempt that fails because it is cancelled is not tried again by a call that is over."""
+    g = Graph("g", Log)
+    attempts: list[int] = []
+    begun = asyncio.Event()
+
+    @g.node(retry=Retry(attempts=5, backoff=0.0))
+    async def fragile(log: Log, ctx: Context[object, Log]) -> Update:
+        attempts.append(ctx.attempt)
+        begun.set()
+        if ctx.attempt > 1:
+            return {"lines": [f"attempt {ctx.attempt}"]}
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise ConnectionError("the line is dead") from None
+
+    g.chain("START", fragile, "END")
+    store = MemoryStore()
+    call = asyncio.create_task(g.run(run_id="r-1", store=store))
+    await begun.wait()
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert attempts == [1]
+    assert (await g.load("r-1", store=store)).status == "cancelled"
+    assert (await g.resume("r-1", store=store)).state.lines == ["attempt 2"]
+
+
+async def test_a_call_that_is_cancelled_twice_lets_go_of_its_run() -> None:
+    """The second time says not to wait for a node that takes long to stop."""
+    g = Graph("g", Log)
+    begun, end = asyncio.Event(), asyncio.Event()
+    attempts: list[int] = []
+
+    @g.node
+    async def stubborn(log: Log) -> Update:
+        attempts.append(len(attempts) + 1)
+        if attempts != [1]:
+            return {"lines": ["worked"]}
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await end.wait()
+        raise AssertionError
+
+    g.chain("START", stubborn, "END")
+    store = MemoryStore()
+    call = asyncio.create_task(g.run(run_id="r-1", store=store))
+    await begun.wait()
+    call.cancel()
+    for _ in range(20):
+        await asyncio.sleep(0)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError) as caught:
+        await call
+    run = await g.resume("r-1", store=store)
+    end.set()
+    assert (run.status, run.state.lines) == ("completed", ["worked"])
+    assert caught.value.__traceback__ is not None
+
+
+class Slow(MemoryStore):
+    """Takes a second for each append."""
+
+    async def append(self, lease: Lease, records: Sequence[Record], **options: Any) -> None:
+        await asyncio.sleep(1.0)
+        await super().append(lease, records, **options)
+
+
+def test_a_node_that_times_out_while_it_waits_to_be_stored_cancels_nobody_else() -> None:
+    """Several wait for one commit under way; one that gives up does not make the whole call be cancelled."""
+    g = Graph("g", Log)
+
+    @g.node
+    async def begin(log: Log) -> Update:
+        return {}
+
+    @g.node
+    async def first(log: Log, ctx: Context[object, Log]) -> Update:
+        return {"lines": [await ctx.step("say", lambda: "first")]}
+
+    @g.node(timeout=0.5)
+    async def hasty(log: Log, ctx: Context[object, Log]) -> Update:
+        await asyncio.sleep(0.1)
+        return {"lines": [await ctx.step("say", lambda: "hasty")]}
+
+    @g.node
+    async def quick(log: Log) -> Update:
+        await asyncio.sleep(0.2)
+        return {"lines": ["quick"]}
+
+    g.chain("START", begin, first, "END")
+    g.chain(begin, hasty, "END")
+    g.chain(begin, quick, "END")
+    clock = Clock()
+    with simulated(clock, random.Random(0), "asked") as loop, pytest.raises(RunFailed) as caught:
+        loop.run_until_complete(g.run(run_id="r-1", store=Slow()))
+    assert [(error.task, error.kind) for error in caught.value.errors] == [("hasty", "NodeTimeoutError")]
+    assert caught.value.run.state.lines == ["first", "quick"]
+
+
+async def test_a_stream_of_a_run_that_fails_may_be_left(caplog: pytest.LogCaptureFixture) -> None:
+    """Nobody asks how the run ended, and nobody complains that nobody did."""
+    g = Graph("g", Log)
+
+    @g.node
+    async def work(log: Log) -> Update:
+        raise ValueError("broken")
+
+    g.chain("START", work, "END")
+    store = MemoryStore()
+    async with g.stream(run_id="r-1", store=store) as events:
+        async for event in events:
+            if isinstance(event, RunEnded):
+                break
+    del events
+    gc.collect()
+    assert (await g.load("r-1", store=store)).status == "failed"
+    assert caplog.text == ""

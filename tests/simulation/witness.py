@@ -1,0 +1,64 @@
+"""What nodes do to a simulated world: each call is held at once against what has been acknowledged."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any
+
+from flowagent import Context
+from tests.kill.effects import Effects
+from tests.simulation.generated import Counting
+from tests.simulation.store import Ledger
+
+
+class Witness(Counting):
+    """Takes down calls instead of writing them to a file.
+
+    Args:
+        ledger: what is acknowledged; told what is wrong.
+        seed: decides the pauses.
+        needed_by: what must be acknowledged before a call is made.
+        once: the calls that must not be made twice.
+
+    Attributes:
+        calls: each call, in order.
+    """
+
+    def __init__(
+        self, ledger: Ledger, seed: str, needed_by: Callable[[str], Collection[str]], once: Collection[str]
+    ) -> None:
+        super().__init__(Path(), seed, 0.02)
+        self._ledger = ledger
+        self._needed_by = needed_by
+        self._once = once
+        self._attempts: Counter[str] = Counter()
+        self.calls: list[str] = []
+
+    def count(self, task: str) -> int:
+        """How often a task was called, this time included."""
+        self._attempts[task] += 1
+        return self._attempts[task]
+
+    def leave(self, ctx: Context[Effects, Any], part: str) -> None:
+        """A call is made."""
+        call = f"{ctx.task_id}#{part}" if part else ctx.task_id
+        faults, stored = self._ledger.faults, self._ledger.stored
+        if ctx.key != f"{ctx.run_id}/{ctx.task_id}":
+            faults.append(f"`{call}` was called with the key `{ctx.key}`")
+        if {call, ctx.task_id} & stored:
+            faults.append(f"`{call}` was recorded, and was called again")
+        if call in self._once and call in self.calls:
+            faults.append(f"`{call}` must not be called twice, and was")
+        if missing := set(self._needed_by(call)) - stored - self._ledger.failed:
+            faults.append(f"`{call}` was called before {sorted(missing)} was acknowledged")
+        self.calls.append(call)
+
+    def has_done(self, task: str) -> bool:
+        """Whether a task was called."""
+        return task in self.calls
+
+    def _write(self, line: bytes) -> None:
+        """Somebody does a task's work by hand."""
+        self.calls.append(line.decode().rpartition(" ")[0])
