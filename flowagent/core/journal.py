@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, cast
+from typing import Any
 
 from pydantic_core import ValidationError, from_json, to_json
 
+from flowagent.core import forms
 from flowagent.core.commits import Sent, datas_of
 from flowagent.core.facts import Failure, Question, Way
 from flowagent.core.fields import problems_of
@@ -132,15 +133,13 @@ def read(run_id: str, record: Record) -> dict[str, Any]:
     """What a record says.
 
     Raises:
-        StoreError: it is no JSON object.
+        StoreError: it is not what a record of its kind holds.
     """
     try:
-        data = parsed(record.data)
+        return forms.read(record.kind, record.data)
     except ValueError as error:
-        raise StoreError(f"record {record.seq} of run `{run_id}` is damaged: {error}") from error
-    if not isinstance(data, dict):
-        raise StoreError(f"record {record.seq} of run `{run_id}` is damaged: it is no object")
-    return cast("dict[str, Any]", data)
+        why = problems_of(error) if isinstance(error, ValidationError) else str(error)
+        raise StoreError(f"record {record.seq} of run `{run_id}` ({record.kind}) is damaged: {why}") from error
 
 
 def started(run_id: str, record: Record) -> dict[str, Any]:
@@ -149,10 +148,9 @@ def started(run_id: str, record: Record) -> dict[str, Any]:
     Raises:
         StoreError: it is no first record.
     """
-    data = read(run_id, record)
-    if lacking := [name for name in ("graph", "fingerprint", "shape", "input") if name not in data]:
-        raise StoreError(f"record {record.seq} of run `{run_id}` is damaged: it lacks {', '.join(lacking)}")
-    return data
+    if record.kind != "started":
+        raise StoreError(f"record {record.seq} of run `{run_id}` is damaged: it is {record.kind!r}, not the first one")
+    return read(run_id, record)
 
 
 def parsed(data: bytes) -> Any:

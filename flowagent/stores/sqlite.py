@@ -122,8 +122,9 @@ class SQLiteStore:
         database = self._database()
 
         def work(connection: apsw.Connection) -> RunInfo:
-            row = sqlite_runs.find(connection.cursor(), self.name, run_id)
-            return sqlite_runs.info(connection.cursor(), row, held=database.is_held(row))
+            cursor = connection.cursor()
+            row = sqlite_runs.find(cursor, self.name, run_id)
+            return sqlite_runs.info(row, sqlite_runs.next_seq(cursor, self.name, row), held=database.is_held(row))
 
         return await database.read(work, absent=self._absent(run_id))
 
@@ -141,7 +142,7 @@ class SQLiteStore:
 
         def work(connection: apsw.Connection) -> Snapshot | None:
             cursor = connection.cursor()
-            return sqlite_journal.newest_snapshot(cursor, sqlite_runs.find(cursor, self.name, run_id))
+            return sqlite_journal.newest_snapshot(cursor, self.name, sqlite_runs.find(cursor, self.name, run_id))
 
         return await self._database().read(work, absent=self._absent(run_id))
 
