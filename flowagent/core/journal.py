@@ -216,6 +216,7 @@ def _tell_of_task(machine: Machine, record: Record, data: dict[str, Any], task: 
         machine.retry(task)  # a record after a failure means that it was run again
     match record.kind:
         case "done":
+            assert task.closing or (task.items is None and task.child is None), "what it holds is not over"
             task.attempt = data["attempt"]
             machine.finish(task, _writes(schema, data["writes"]), _ways(task, data["to"]))
         case "item":

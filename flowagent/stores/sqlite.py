@@ -142,7 +142,7 @@ class SQLiteStore:
 
         def work(connection: apsw.Connection) -> Snapshot | None:
             cursor = connection.cursor()
-            return sqlite_journal.newest_snapshot(cursor, self.name, sqlite_runs.find(cursor, self.name, run_id))
+            return sqlite_journal.newest_snapshot(cursor, sqlite_runs.find(cursor, self.name, run_id))
 
         return await self._database().read(work, absent=self._absent(run_id))
 

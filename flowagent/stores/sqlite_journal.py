@@ -159,13 +159,12 @@ def read(cursor: apsw.Cursor, store: str, row: Row, after: int, upto: int | None
     return records
 
 
-def newest_snapshot(cursor: apsw.Cursor, store: str, row: Row) -> Snapshot | None:
-    """The newest snapshot that is whole, of a record that is there. Others are passed over: it is only a cache."""
+def newest_snapshot(cursor: apsw.Cursor, row: Row) -> Snapshot | None:
+    """The newest snapshot that is whole. A damaged one is passed over: it is only a cache."""
     crc = run_sum(row.key, row.run_id)
-    after = sqlite_runs.next_seq(cursor, store, row)
     cursor.execute(
-        "SELECT id & 0xffffffff, data, sum FROM snapshots WHERE id BETWEEN ?1 AND ?1 + ?2 ORDER BY id DESC",
-        (row.key * NUMBERS, after - 1),
+        "SELECT id & 0xffffffff, data, sum FROM snapshots WHERE id BETWEEN ?1 AND ?1 + 0xffffffff ORDER BY id DESC",
+        (row.key * NUMBERS,),
     )
     for seq, data, total in cast("Iterator[tuple[int, bytes, int]]", cursor):
         if is_whole(total, crc, seq, 0, "snapshot", data):

@@ -31,6 +31,8 @@ _LAST: Final = (
     "ORDER BY id DESC LIMIT 1"
 )
 
+_SNAPSHOTS_FROM: Final = "SELECT id & 0xffffffff, data, sum FROM snapshots WHERE id BETWEEN ?1 + ?2 AND ?1 + 0xffffffff"
+
 _LAST_NUMBER: Final = _LAST.replace(", epoch, kind, data, sum", "")
 
 _RUN: Final = """
@@ -173,9 +175,16 @@ def next_seq(cursor: apsw.Cursor, store: str, row: Row) -> int:
     except UnicodeDecodeError as error:
         seq = cast("int", cursor.execute(_LAST_NUMBER, (row.key * NUMBERS,)).get)
         raise rules.damaged(store, row.run_id, seq, "is damaged (its kind is no text)") from error
-    if found < row.known:
+    if found < row.known or _has_later_snapshot(cursor, row, found):
         raise rules.damaged(store, row.run_id, found, "is missing")
     return found
+
+
+def _has_later_snapshot(cursor: apsw.Cursor, row: Row, after: int) -> bool:
+    """Whether there is a snapshot of a record that is not there: they are stored together, so it was lost."""
+    cursor.execute(_SNAPSHOTS_FROM, (row.key * NUMBERS, after))
+    crc = run_sum(row.key, row.run_id)
+    return any(is_whole(total, crc, seq, 0, "snapshot", data) for seq, data, total in cast("Iterable[Any]", cursor))
 
 
 def info(row: Row, seq: int, *, held: bool) -> RunInfo:
@@ -236,8 +245,6 @@ def claim(cursor: apsw.Cursor, store: str, row: Row, me: str) -> tuple[Grip, int
         "WHERE key = ?4",
         (me, seq, time.time(), row.key),
     )
-    # A snapshot of a record that is lost (and may be written anew) must never be taken for one of what is to come.
-    cursor.execute("DELETE FROM snapshots WHERE id BETWEEN ?1 + ?2 AND ?1 + 0xffffffff", (row.key * NUMBERS, seq))
     return Grip(store, row.run_id, row.key, row.epoch + 1, run_sum(row.key, row.run_id)), seq
 
 

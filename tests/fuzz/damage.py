@@ -273,7 +273,8 @@ def deleted(rows: Rows) -> Damage:
     last = first if rows.chance.random() < 0.5 else rows.chance.randrange(first, len(ids))
     for at in ids[first : last + 1]:
         rows.connection.execute("DELETE FROM records WHERE id = ?", (at,))
-    lost = first if last == len(ids) - 1 and first >= rows.known else None
+    at_end = last == len(ids) - 1 and first >= rows.known
+    lost = first if at_end and not [one for one in rows.ids("snapshots") if one >= ids[first]] else None
     return rows.record(f"records {first} to {last} deleted", *ids[first : last + 1], lost=lost)
 
 

@@ -156,13 +156,17 @@ class Rounds:
             shown(name, path)
             return {}
 
-        seen = attempted(lambda: facts_of(graph.load_sync(name, store=store)))
+        seen, told = attempted(lambda: facts_of(graph.load_sync(name, store=store))), attempted(tell)
         cut = damage.lost is not None and intact.seen["status"] == "interrupted"
         if damage.held and seen.facts and seen.facts["status"] == "running":
             seen.facts["status"] = "interrupted"
-        yield from self._judged("loaded", damage, seen, _before(damage, intact) if cut else intact.seen)
-        story = [step for step in intact.history if damage.lost is None or step["seq"] < damage.lost]
-        yield from self._judged("told", damage, attempted(tell), {"history": story})
+        if damage.everywhere and _has_lost_its_end(intact, seen, told):
+            self.tally["lost what nothing tells of"] += 1
+            damage = replace(damage, lost=0)
+        else:
+            yield from self._judged("loaded", damage, seen, _before(damage, intact) if cut else intact.seen)
+            story = [step for step in intact.history if damage.lost is None or step["seq"] < damage.lost]
+            yield from self._judged("told", damage, told, {"history": story})
         on_screen = attempted(show)
         if not isinstance(on_screen.error, CommandError):
             # Asked for a run that is not there, it looks at the names of all, and may come upon another damage.
@@ -210,6 +214,15 @@ class Rounds:
         connection.execute(f"INSERT INTO main.runs SELECT * FROM intact.runs WHERE key = {key}")
         connection.execute("COMMIT")
         connection.close()
+
+
+def _has_lost_its_end(intact: Intact, seen: Outcome, told: Outcome) -> bool:
+    """Whether a run whose process died stands where it stood some records before."""
+    if seen.facts is None or told.facts is None or intact.seen["status"] != "interrupted":
+        return False
+    story: Sequence[Facts] = told.facts["history"]
+    shorter = len(story) < len(intact.history) and intact.history[: len(story)] == story
+    return shorter and seen.facts["state"] in intact.moments
 
 
 def _before(damage: Damage, intact: Intact) -> Facts:
