@@ -90,7 +90,7 @@ class _Asked(_OfTask):
     node: str
     name: str
     text: str
-    schema: Any
+    schema: dict[str, Any] | None
     purpose: Literal["ask", "once"]
 
 

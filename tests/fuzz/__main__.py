@@ -14,11 +14,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.fuzz import rows
+from tests.fuzz import model, names, rows
 
 Campaign = Callable[[Path, int, int, int], tuple[list[str], str]]
 
-CAMPAIGNS: Final[Mapping[str, Campaign]] = {"rows": rows.campaign}
+CAMPAIGNS: Final[Mapping[str, Campaign]] = {"rows": rows.campaign, "names": names.campaign, "model": model.campaign}
 _MEMORY: Final = Path("/dev/shm")
 
 
