@@ -14,11 +14,16 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.fuzz import model, names, rows
+from tests.fuzz import model, names, rows, values
 
 Campaign = Callable[[Path, int, int, int], tuple[list[str], str]]
 
-CAMPAIGNS: Final[Mapping[str, Campaign]] = {"rows": rows.campaign, "names": names.campaign, "model": model.campaign}
+CAMPAIGNS: Final[Mapping[str, Campaign]] = {
+    "rows": rows.campaign,
+    "names": names.campaign,
+    "model": model.campaign,
+    "values": values.campaign,
+}
 _MEMORY: Final = Path("/dev/shm")
 
 

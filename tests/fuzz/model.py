@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from flowagent import Context, Graph, Limits, Run, State, Update, append
 from flowagent.core.loops import run_blocking
 from flowagent.core.records import Status
-from flowagent.errors import AnswerError, FlowAgentError, RunConflict, RunExists, RunFailed, RunNotFound
+from flowagent.errors import AnswerError, FlowAgentError, RunExists, RunFailed, RunNotFound
 from flowagent.stores import SQLiteStore
 from tests.fuzz.search import searching, told
 
@@ -233,14 +233,12 @@ class Callers(RuleBasedStateMachine):
     def die(self, run: str, what: str, at: str) -> None:
         """The process dies while a task is called, if it comes so far."""
         model = self.runs.get(run)
-        if model is None:
-            task = f"{at}@1"
-            call: Callable[[], Run[Order]] = lambda: self.call(GRAPH.run_sync, {"what": what}, run_id=run, dies=task)
-        else:
-            task = f"{at}@{model.lap}"
-            call = lambda: self.call(GRAPH.resume_sync, run, dies=task)
+        task = f"{at}@{1 if model is None else model.lap}"
         before = self.copies
-        call()
+        if model is None:
+            self.call(GRAPH.run_sync, {"what": what}, run_id=run, dies=task)
+        else:
+            self.call(GRAPH.resume_sync, run, dies=task)
         model = self.runs.setdefault(run, Modelled(what))
         model.go_on(MOST, closed=self.closed, dies=task)
         assert (self.copies > before) == (model.status == "interrupted")
@@ -310,8 +308,8 @@ class Callers(RuleBasedStateMachine):
             del options["deps"]
         try:
             verb(*given, store=self.store, **options)
-        except error as raised:
-            assert not isinstance(raised, RunConflict)
+        except error:
+            pass
         else:
             raise AssertionError(f"{verb} was not refused")
         assert desk.calls == []

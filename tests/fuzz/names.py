@@ -6,13 +6,15 @@ store, and the pictures of definition and run are laid out by a real program.
 
 from __future__ import annotations
 
+import functools
+import itertools
 import random
 import shutil
 import subprocess
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -21,7 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import create_model
 
-from flowagent import Graph, Limits, State, add, append
+from flowagent import Goto, Graph, Limits, State, Update, add, append
 from flowagent.core.loops import run_blocking
 from flowagent.errors import FlowAgentError, RunFailed
 from flowagent.render.image import layouters
@@ -37,8 +39,33 @@ PURE_SHARE: Final = 0.03
 
 MORE: Final = (
     *("START", "END", "a@1", "a/b", "a[0]", "h~(a)", "%40", "%", "@", "/", "[", "]", "(", ")", "~", "a" * 5000, "  a "),
-    *("</td></tr>", "<script>alert(1)</script>", "$(true)", "`true`", "; rm x", "--", "-Tsvg", "..", "../../x", "{a}", "{"),
-    *("{0}", "{a.b}", "{a[0]}", "{a!r}", "{a:>99999999}", "%s%n", "' OR 1=1 --", "null", "true", "0", "é" * 300, "\u202egpj"),
+    *(
+        "</td></tr>",
+        "<script>alert(1)</script>",
+        "$(true)",
+        "`true`",
+        "; rm x",
+        "--",
+        "-Tsvg",
+        "..",
+        "../../x",
+        "{a}",
+        "{",
+    ),
+    *(
+        "{0}",
+        "{a.b}",
+        "{a[0]}",
+        "{a!r}",
+        "{a:>99999999}",
+        "%s%n",
+        "' OR 1=1 --",
+        "null",
+        "true",
+        "0",
+        "é" * 300,
+        "\u202egpj",
+    ),
 )
 names = st.one_of(hostile, st.sampled_from(MORE), st.sampled_from("abcde"))
 
@@ -81,7 +108,9 @@ class Plan:
 
 _numbers = st.integers(0, 7)
 _ends = st.integers(-1, 7)
-_fields = st.one_of(names, st.sampled_from(["a", "items", "größe", "节点", "x y", "a.b", 'a"b', "</td>", "class", "{a}"]))
+_fields = st.one_of(
+    names, st.sampled_from(["a", "items", "größe", "节点", "x y", "a.b", 'a"b', "</td>", "class", "{a}"])
+)
 _nodes = st.builds(
     Planned,
     name=mostly_good,
@@ -143,7 +172,7 @@ def built(plan: Plan, state: type[State]) -> Graph[Any, Any]:
     for at, one in enumerate(plan.nodes):
         _declare(g, plan, one, [end(target) for target in one.targets], after=ends[at + 2])
     fixed = {one.name for one in plan.nodes if one.kind in ("node", "map", "graph")} | {"START"}
-    for tail, head in zip(ends, ends[1:], strict=False):
+    for tail, head in itertools.pairwise(ends):
         if tail in fixed:
             g.edge(tail, head)
     for tail, head in plan.edges:
@@ -161,36 +190,41 @@ def _declare(g: Graph[Any, Any], plan: Plan, one: Planned, targets: Sequence[str
         calls[0] += 1
         return known[calls[0] % len(known)]
 
+    def write(state: Any) -> Update:
+        return {name: TYPES[kind][2]}
+
     match one.kind:
         case "node":
-            join = {"join": "each"} if one.each else {}
-            g.node(lambda state: {name: TYPES[kind][2]}, name=one.name, **join, **options)
+            join: dict[str, Any] = {"join": "each"} if one.each else {}
+            g.node(write, name=one.name, **join, **options)
         case "jump":
-            from flowagent import Goto
-
             ways = [*targets, after]
-            g.node(lambda state: Goto(choose(ways), {name: TYPES[kind][2]}), name=one.name, to=ways, **options)
+
+            def jump(state: Any) -> Goto:
+                return Goto(choose(ways), write(state))
+
+            g.node(jump, name=one.name, to=ways, **options)
         case "router":
             labels = dict(zip(one.labels, [*targets, after], strict=False)) | {"on": after}
-            g.router(lambda state: choose(list(labels)), name=one.name, to=labels, **options)
+
+            def route(state: Any) -> str:
+                return choose(list(labels))
+
+            g.router(route, name=one.name, to=labels, **options)
         case "map":
-            g.map(lambda item: f"{item}!", over="items", into="out", name=one.name, **options)
+
+            def shout(item: str) -> str:
+                return f"{item}!"
+
+            g.map(shout, over="items", into="out", name=one.name, **options)
         case "graph":
             inner: Graph[Any, Any] = Graph(one.doc or "inner", g.state)
-            inner.node(lambda state: {name: TYPES[kind][2]}, name=one.tag or "inside")
+            inner.node(write, name=one.tag or "inside")
             inner.chain("START", one.tag or "inside", "END")
             g.node(inner, name=one.name)
         case "gate":
             to = {one.labels[0]: after, one.labels[1]: targets[0], "on": after}
             g.gate(one.name, question=one.doc, schema=str, to=to, doc=one.tag)
-
-
-@dataclass(slots=True)
-class Outcome:
-    """What came of one definition."""
-
-    counts: Counter[str] = field(default_factory=Counter[str])
-    faults: list[str] = field(default_factory=list[str])
 
 
 class Trial:
@@ -247,7 +281,7 @@ class Trial:
             if run.status != "waiting":
                 break
             answers = {question.id: "on" for question in run.questions}
-            run = calmly(lambda answers=answers: graph.resume_sync(run, answers=answers, limits=limits))
+            run = calmly(functools.partial(graph.resume_sync, run, answers=answers, limits=limits))
         assert run.status in ("completed", "failed", "limit", "waiting"), run.status
         run_blocking(store.close())
         again = graph.load_sync(plan.run_id, store=SQLiteStore(self._path))
@@ -260,7 +294,9 @@ class Trial:
         programs = list(layouters())
         slow = programs[1:] if self._chance.random() < PURE_SHARE else []
         for program in [programs[0], *slow]:
-            done = subprocess.run([program, "-Tsvg"], input=dot.encode(), capture_output=True, timeout=LONGEST, check=False)
+            done = subprocess.run(
+                [program, "-Tsvg"], input=dot.encode(), capture_output=True, timeout=LONGEST, check=False
+            )
             assert done.returncode == 0, f"{program}: {done.returncode}: {done.stderr.decode()[:300]}"
             assert b"rror" not in done.stderr, f"{program}: {done.stderr.decode()[:300]}"
             assert read_svg(done.stdout.decode()).boxes >= 2
@@ -286,5 +322,3 @@ def campaign(folder: Path, rounds: int, seed: int, first: int = 0) -> tuple[list
         faults = list(told(error))
     shutil.rmtree(folder)
     return faults, ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
-
-
