@@ -97,6 +97,7 @@ class Modelled:
     log: list[str] = field(default_factory=list[str])
     done: list[str] = field(default_factory=list[str])
     counted: set[str] = field(default_factory=set[str])
+    failed: bool = False
 
     def task(self) -> str:
         return f"{self.at}@{self.lap}"
@@ -118,8 +119,9 @@ class Modelled:
                 return calls
             calls.append(task)
             if self.at == "pay" and closed:
-                self.status = "failed"
+                self.status, self.failed = "failed", True
                 return calls
+            self.failed = False
             self.log.append(task)
             self._finish(task, {"pick": "pack", "pack": "ask", "pay": "END"}[self.at])
         self.status = "completed"
@@ -326,7 +328,7 @@ class Callers(RuleBasedStateMachine):
             same(run.state, Order(what=model.what, verdict=model.verdict, log=model.log))
             same([question.id for question in run.questions], model.questions())
             same([step.task for step in run.history if step.kind == "done"], model.done)
-            same([error.node for error in run.errors], ["pay"] if model.status == "failed" else [])
+            same([error.node for error in run.errors], ["pay"] if model.failed else [])
 
 
 def campaign(folder: Path, rounds: int, seed: int, first: int = 0) -> tuple[list[str], str]:
