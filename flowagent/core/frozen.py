@@ -137,9 +137,9 @@ def same(a: Any, b: Any, widen: bool = False) -> bool:  # `map` passes it by pla
     if kind is list or kind is tuple:
         return len(a) == len(b) and all(map(same, a, b, repeat(widen)))
     if kind is dict:
-        return len(a) == len(b) and all(key in b and same(item, b[key], widen) for key, item in a.items())
+        return len(a) == len(b) and _same_items(a, b, widen)
     if kind is set or kind is frozenset:
-        return len(a) == len(b) and {(type(item), item) for item in a} == {(type(item), item) for item in b}
+        return len(a) == len(b) and set(map(_typed, a)) == set(map(_typed, b))
     if isinstance(a, BaseModel):
         return (
             same(a.__dict__, b.__dict__, widen)
@@ -149,3 +149,17 @@ def same(a: Any, b: Any, widen: bool = False) -> bool:  # `map` passes it by pla
     if dataclasses.is_dataclass(a):
         return all(same(getattr(a, field.name), getattr(b, field.name), widen) for field in dataclasses.fields(a))
     return bool(a == b)
+
+
+def _typed(value: Any) -> tuple[type, Any]:
+    """A member of a set, or a key, so that only one of the same type is equal to it."""
+    return type(value), tuple(map(_typed, value)) if isinstance(value, tuple) else value
+
+
+def _same_items(a: dict[Any, Any], b: dict[Any, Any], widen: bool) -> bool:
+    """Whether two dicts of one length are alike, in whatever order; `1`, `1.0` and `True` are other keys."""
+    if not all(map(same, a, b, repeat(widen))):
+        if set(map(_typed, a)) != set(map(_typed, b)):
+            return False
+        b = {key: b[key] for key in a}
+    return all(map(same, a.values(), b.values(), repeat(widen)))

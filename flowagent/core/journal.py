@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import lru_cache
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from pydantic_core import ValidationError, from_json, to_json
 
+from flowagent.core import forms
 from flowagent.core.commits import Sent, datas_of
 from flowagent.core.facts import Failure, Question, Way
 from flowagent.core.fields import problems_of
@@ -184,15 +185,13 @@ def read(run_id: str, record: Record) -> dict[str, Any]:
     """What a record says.
 
     Raises:
-        StoreError: it is no JSON object.
+        StoreError: it is not what a record of its kind holds.
     """
     try:
-        data = parsed(record.data)
+        return forms.read(record.kind, record.data)
     except ValueError as error:
-        raise StoreError(f"record {record.seq} of run `{run_id}` is damaged: {error}") from error
-    if not isinstance(data, dict):
-        raise StoreError(f"record {record.seq} of run `{run_id}` is damaged: it is no object")
-    return cast("dict[str, Any]", data)
+        why = problems_of(error) if isinstance(error, ValidationError) else str(error)
+        raise StoreError(f"record {record.seq} of run `{run_id}` ({record.kind}) is damaged: {why}") from error
 
 
 def started(run_id: str, record: Record) -> dict[str, Any]:
@@ -201,10 +200,9 @@ def started(run_id: str, record: Record) -> dict[str, Any]:
     Raises:
         StoreError: it is no first record.
     """
-    data = read(run_id, record)
-    if lacking := [name for name in ("graph", "fingerprint", "shape", "input") if name not in data]:
-        raise StoreError(f"record {record.seq} of run `{run_id}` is damaged: it lacks {', '.join(lacking)}")
-    return data
+    if record.kind != "started":
+        raise StoreError(f"record {record.seq} of run `{run_id}` is damaged: it is {record.kind!r}, not the first one")
+    return read(run_id, record)
 
 
 def parsed(data: bytes) -> Any:
@@ -272,6 +270,7 @@ def _tell_of_task(machine: Machine, record: Record, data: dict[str, Any], task: 
     machine.catch_up(task)
     match record.kind:
         case "done":
+            assert task.closing or (task.items is None and task.child is None), "what it holds is not over"
             task.attempt = data["attempt"]
             machine.finish(task, _writes(schema, data["writes"]), _ways(task, data["to"]))
         case "item":

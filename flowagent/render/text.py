@@ -53,7 +53,8 @@ def shortened(text: str, longest: int) -> str:
 def markup(text: str) -> str:
     """Escape drawable text for the inside of a label of ours that is written as markup."""
     # Graphviz replaces `\N`, `\G` and the like by names of its own, in markup too; `\\` is one backslash.
-    return _entities(text.replace("\\", "\\\\"))
+    # And it refuses a lone `]` between two tags, for it waits for what might follow it.
+    return "&#93;" if text == "]" else _entities(text.replace("\\", "\\\\"))
 
 
 def tooltip_attribute(text: str) -> str:

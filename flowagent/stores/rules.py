@@ -98,9 +98,14 @@ def shared(store: str, run_id: str, children: Sequence[str]) -> RunConflict:
     return RunConflict(f"run `{run_id}` in {store} shares its records with {names}; delete those first")
 
 
+def damaged_line(store: str, run_id: object) -> StoreError:
+    """The error for a run of whose line in the table of runs nothing can be trusted."""
+    return StoreError(f"the line of run `{run_id}` in {store} is damaged; restore the store from a backup")
+
+
 def damaged(store: str, run_id: str, seq: int, what: str) -> StoreError:
     """The error for a record that cannot be trusted."""
     return StoreError(
-        f"record {seq} of run `{run_id}` in {store} {what}; the records before it are intact: restore the store from "
-        "a backup, or start the run again"
+        f"record {seq} of run `{run_id}` in {store} {what}; restore the store from a backup, or start the run again "
+        "under another id"
     )

@@ -129,8 +129,9 @@ class SQLiteStore:
         database = self._database()
 
         def work(connection: apsw.Connection) -> RunInfo:
-            row = sqlite_runs.find(connection.cursor(), self.name, run_id)
-            return sqlite_runs.info(connection.cursor(), row, held=database.is_held(row))
+            cursor = connection.cursor()
+            row = sqlite_runs.find(cursor, self.name, run_id)
+            return sqlite_runs.info(row, sqlite_runs.next_seq(cursor, self.name, row), held=database.is_held(row))
 
         return await database.read(work, absent=self._absent(run_id))
 

@@ -81,6 +81,7 @@ def open_writer(place: Place, *, make: bool) -> apsw.Connection:
             if connection.readonly("main"):
                 raise _refused(place, "is read-only; make it and its directory writable, or use another path")
             _configure(connection, place)
+            connection.create_scalar_function("line_sum", sqlite_schema.line_sum)
             _set_up(connection, place, empty=empty)
             sqlite_schema.migrate(connection)
         except BaseException:

@@ -11,13 +11,12 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, cast
-from zlib import crc32
 
 import apsw
 
 from flowagent.core.records import FORMAT, Record, RecordKind, Snapshot, Status
 from flowagent.stores import owner, rules, sqlite_runs
-from flowagent.stores.sqlite_runs import NO_RUN, NUMBERS, Grip, Row
+from flowagent.stores.sqlite_runs import NO_RUN, NUMBERS, Grip, Row, is_whole, record_sum, run_sum
 
 _INSERT: Final = (
     "INSERT INTO records(id, epoch, kind, data, sum) SELECT ?1, ?2, ?3, ?4, ?5 FROM runs WHERE key = ?6 AND epoch = ?2"
@@ -35,11 +34,6 @@ class Birth:
     parent_seq: int
 
 
-def record_sum(crc: int, seq: int, epoch: int, kind: str, data: bytes) -> int:
-    """The checksum of a record: it fails for other bytes, and for the right bytes in another place."""
-    return crc32(data, crc32(f"/{seq}/{epoch}/{kind}/".encode(), crc))
-
-
 def create(cursor: apsw.Cursor, store: str, birth: Birth, me: str) -> tuple[Grip, int]:
     """Make a run with its first records, held by `me`; what is needed to hold it, and its next number.
 
@@ -48,22 +42,23 @@ def create(cursor: apsw.Cursor, store: str, birth: Birth, me: str) -> tuple[Grip
         RunNotFound: there is no such parent.
         RunConflict, StoreError: the records are not numbered on from the parent's.
     """
-    crc = crc32(rules.check_run_id(birth.run_id))
+    rules.check_run_id(birth.run_id)
     for _ in cursor.execute("SELECT 1 FROM runs WHERE run_id = ?", (birth.run_id,)):
         raise rules.exists(store, birth.run_id)
     trunk = None if birth.parent is None else sqlite_runs.find(cursor, store, birth.parent)
     if trunk is not None:
-        rules.check_parent(birth.run_id, trunk.run_id, birth.parent_seq, sqlite_runs.next_seq(cursor, trunk))
+        rules.check_parent(birth.run_id, trunk.run_id, birth.parent_seq, sqlite_runs.next_seq(cursor, store, trunk))
     parent_seq = -1 if trunk is None else birth.parent_seq
     after = parent_seq + 1 + len(birth.records)
     now = time.time()
     cursor.execute(
-        "INSERT INTO runs(run_id, graph, status, epoch, owner, known, created, updated, parent, parent_seq, format) "
-        "VALUES (?, ?, 'running', 1, ?, ?, ?, ?, ?, ?, ?) RETURNING key",
-        (birth.run_id, birth.graph, me, after, now, now, trunk and trunk.key, parent_seq, FORMAT),
+        "INSERT INTO runs(run_id, graph, status, epoch, known, created, updated, parent, parent_seq, format, sum, owner"
+        ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, line_sum(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10), ?11) "
+        "RETURNING key",
+        (birth.run_id, birth.graph, "running", 1, after, now, now, trunk and trunk.key, parent_seq, FORMAT, me),
     )
     key = cast("int", cursor.get)
-    grip = Grip(store, birth.run_id, key, 1, crc)
+    grip = Grip(store, birth.run_id, key, 1, run_sum(key, birth.run_id))
     insert(cursor, grip, birth.records, parent_seq + 1)
     return grip, after
 
@@ -98,7 +93,8 @@ def set_status(cursor: apsw.Cursor, grip: Grip, status: Status, after: int) -> N
         RunConflict: the run has another epoch now.
     """
     cursor.execute(
-        "UPDATE runs SET status = ?, updated = ?, known = ? WHERE key = ? AND epoch = ?",
+        "UPDATE runs SET status = ?1, updated = ?2, known = ?3, sum = line_sum(run_id, graph, ?1, epoch, ?3, "
+        "created, ?2, parent, parent_seq, format) WHERE key = ?4 AND epoch = ?5",
         (status, time.time(), after, grip.key, grip.epoch),
     )
     if cursor.connection.changes() != 1:
@@ -156,7 +152,7 @@ def read(cursor: apsw.Cursor, store: str, row: Row, after: int, upto: int | None
     """
     rules.check_format(store, row.run_id, row.format)
     records: list[Record] = []
-    for part, until in reversed(_lineage(cursor, row, after)):
+    for part, until in reversed(_lineage(cursor, store, row, after)):
         first = max(after, part.parent_seq) + 1
         if upto is None or first <= upto:
             records += _checked(cursor, store, part, first, until, upto)
@@ -165,30 +161,30 @@ def read(cursor: apsw.Cursor, store: str, row: Row, after: int, upto: int | None
 
 def newest_snapshot(cursor: apsw.Cursor, row: Row) -> Snapshot | None:
     """The newest snapshot that is whole. A damaged one is passed over: it is only a cache."""
-    crc = crc32(row.run_id.encode())
+    crc = run_sum(row.key, row.run_id)
     cursor.execute(
         "SELECT id & 0xffffffff, data, sum FROM snapshots WHERE id BETWEEN ?1 AND ?1 + 0xffffffff ORDER BY id DESC",
         (row.key * NUMBERS,),
     )
     for seq, data, total in cast("Iterator[tuple[int, bytes, int]]", cursor):
-        if total == record_sum(crc, seq, 0, "snapshot", data):
+        if is_whole(total, crc, seq, 0, "snapshot", data):
             return Snapshot(seq, data)
     return None
 
 
-def _lineage(cursor: apsw.Cursor, row: Row, after: int) -> list[tuple[Row, int]]:
+def _lineage(cursor: apsw.Cursor, store: str, row: Row, after: int) -> list[tuple[Row, int]]:
     """A run and its ancestors, each with the last number that is read of it (a large one for all there are)."""
     parts = [(row, NUMBERS - 1)]
     until = NUMBERS - 1
     while row.parent is not None and row.parent_seq > after:
         until = min(until, row.parent_seq)
-        row = sqlite_runs.find(cursor, "", row.parent)
+        row = sqlite_runs.find(cursor, store, row.parent)
         parts.append((row, until))
     return parts
 
 
 def _checked(cursor: apsw.Cursor, store: str, row: Row, first: int, until: int, upto: int | None) -> list[Record]:
-    crc = crc32(row.run_id.encode())
+    crc = run_sum(row.key, row.run_id)
     base = row.key * NUMBERS
     expected = first
     records: list[Record] = []
@@ -196,13 +192,16 @@ def _checked(cursor: apsw.Cursor, store: str, row: Row, first: int, until: int, 
         "SELECT id - ?1, epoch, kind, data, sum FROM records WHERE id BETWEEN ?1 + ?2 AND ?1 + ?3 ORDER BY id",
         (base, first, until if upto is None else min(until, upto)),
     )
-    for seq, epoch, kind, data, total in cast("Iterator[tuple[int, int, RecordKind, bytes, int]]", cursor):
-        if seq != expected:
-            raise rules.damaged(store, row.run_id, expected, "is missing")
-        if total != record_sum(crc, seq, epoch, kind, data):
-            raise rules.damaged(store, row.run_id, seq, "is damaged (its checksum does not fit)")
-        records.append(Record(seq, kind, data))
-        expected += 1
+    try:
+        for seq, epoch, kind, data, total in cast("Iterator[tuple[int, int, RecordKind, bytes, int]]", cursor):
+            if seq != expected:
+                raise rules.damaged(store, row.run_id, expected, "is missing")
+            if not is_whole(total, crc, seq, epoch, kind, data):
+                raise rules.damaged(store, row.run_id, seq, "is damaged (its checksum does not fit)")
+            records.append(Record(seq, kind, data))
+            expected += 1
+    except UnicodeDecodeError as error:
+        raise rules.damaged(store, row.run_id, expected, "is damaged (its kind is no text)") from error
     # All that a fork shares was there when it was made; of its own records a run knows only how many it had once.
     wanted = row.known if until == NUMBERS - 1 else until + 1
     if expected < (wanted if upto is None else min(wanted, upto + 1)):

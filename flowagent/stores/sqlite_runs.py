@@ -14,9 +14,9 @@ from zlib import crc32
 
 import apsw
 
-from flowagent.core.records import RunInfo, Status
-from flowagent.errors import StoreError
+from flowagent.core.records import FORMAT, RunInfo, Status
 from flowagent.stores import owner, rules
+from flowagent.stores.sqlite_schema import line_sum
 
 NUMBERS: Final = 1 << 32
 """How many numbers a run has: a record's id is `key * NUMBERS + seq`."""
@@ -26,11 +26,18 @@ NO_RUN: Final = 0
 
 _STATUSES: Final = frozenset(get_args(Status))
 
-_LAST: Final = "SELECT id & 0xffffffff FROM records WHERE id BETWEEN ?1 AND ?1 + 0xffffffff ORDER BY id DESC LIMIT 1"
+_LAST: Final = (
+    "SELECT id & 0xffffffff, epoch, kind, data, sum FROM records WHERE id BETWEEN ?1 AND ?1 + 0xffffffff "
+    "ORDER BY id DESC LIMIT 1"
+)
+
+_SNAPSHOTS_FROM: Final = "SELECT id & 0xffffffff, data, sum FROM snapshots WHERE id BETWEEN ?1 + ?2 AND ?1 + 0xffffffff"
+
+_LAST_NUMBER: Final = _LAST.replace(", epoch, kind, data, sum", "")
 
 _RUN: Final = """
     SELECT r.key, r.run_id, r.graph, r.status, r.epoch, r.owner, r.known, r.created, r.updated, p.run_id, r.parent,
-        r.parent_seq, r.format, ifnull(o.until, 0.0), ifnull(o.ticks, 0.0)
+        r.parent_seq, r.format, r.sum, ifnull(o.until, 0.0), ifnull(o.ticks, 0.0)
     FROM runs r LEFT JOIN runs p ON p.key = r.parent LEFT JOIN owners o ON o.owner = r.owner"""
 
 
@@ -50,8 +57,16 @@ class Row(NamedTuple):
     parent_key: int | None
     parent_seq: int
     format: int
+    sum: int
     until: float
     ticks: float
+
+    def is_whole(self) -> bool:
+        """Whether its checksum fits; then its values have the types that they should have, too."""
+        if type(self.format) is int and self.format > FORMAT:
+            return True  # How a newer version seals it is not known here; whoever wants to use it is told of that.
+        line = (self.run_id, self.graph, self.status, self.epoch, self.known, self.created, self.updated)
+        return self.sum == line_sum(*line, self.parent_key, self.parent_seq, self.format)
 
     def is_held(self) -> bool:
         """Whether a process that may be alive holds it."""
@@ -59,7 +74,7 @@ class Row(NamedTuple):
 
 
 class Grip(NamedTuple):
-    """What an owner must know to write to a run: `crc` is the checksum of its id, where those of its rows start."""
+    """What an owner must know to write to a run: `crc` is its `run_sum`, where the checksums of its rows start."""
 
     store: str
     run_id: str
@@ -74,6 +89,22 @@ class Query(NamedTuple):
     graph: str | None
     statuses: Sequence[Status]
     limit: int | None
+
+
+def run_sum(key: int, run_id: str) -> int:
+    """Where the checksums of a run's rows start. Keys begin at random: a row of another file's run does not fit."""
+    return crc32(f"{key}/{run_id}".encode())
+
+
+def record_sum(crc: int, seq: int, epoch: int, kind: str, data: bytes) -> int:
+    """The checksum of a record: it fails for other bytes, and for the right bytes in another place."""
+    return crc32(data, crc32(f"/{seq}/{epoch}/{kind}/".encode(), crc))
+
+
+def is_whole(total: object, crc: int, seq: int, epoch: int, kind: str, data: object) -> bool:
+    """Whether the checksum of a stored record fits it."""
+    # Columns have their types by what is written through SQLite, not by what a bad disk makes of it.
+    return type(data) is bytes and total == record_sum(crc, seq, epoch, kind, data)
 
 
 # --------------------------------------------------------------------------------------------------------------- owners
@@ -126,27 +157,50 @@ def find(cursor: apsw.Cursor, store: str, run_id: str) -> Row:
 
     Raises:
         RunNotFound: there is none.
+        StoreError: its line is damaged.
     """
     for row in _rows(cursor.execute(f"{_RUN} WHERE r.run_id = ?", (run_id,)), store):
+        if row.run_id != run_id:  # The index that led here is damaged.
+            raise rules.damaged_line(store, run_id)
         return row
     raise rules.not_found(store, run_id)
 
 
-def next_seq(cursor: apsw.Cursor, row: Row) -> int:
-    """The number that the next record of a run will have."""
-    for (seq,) in cursor.execute(_LAST, (row.key * NUMBERS,)):
-        return cast("int", seq) + 1
-    return row.parent_seq + 1
+def next_seq(cursor: apsw.Cursor, store: str, row: Row) -> int:
+    """The number that the next record of a run will have.
+
+    Raises:
+        StoreError: it has had more records than there are, or the last of them is damaged.
+    """
+    found = row.parent_seq + 1
+    try:
+        for seq, *content, total in cast("Iterable[Any]", cursor.execute(_LAST, (row.key * NUMBERS,))):
+            found = seq + 1
+            if not is_whole(total, run_sum(row.key, row.run_id), seq, *content):
+                raise rules.damaged(store, row.run_id, seq, "is damaged (its checksum does not fit)")
+    except UnicodeDecodeError as error:
+        seq = cast("int", cursor.execute(_LAST_NUMBER, (row.key * NUMBERS,)).get)
+        raise rules.damaged(store, row.run_id, seq, "is damaged (its kind is no text)") from error
+    if found < row.known or _has_later_snapshot(cursor, row, found):
+        raise rules.damaged(store, row.run_id, found, "is missing")
+    return found
 
 
-def info(cursor: apsw.Cursor, row: Row, *, held: bool) -> RunInfo:
-    """What a run's line tells; `running` with nobody behind it is `interrupted`."""
+def _has_later_snapshot(cursor: apsw.Cursor, row: Row, after: int) -> bool:
+    """Whether there is a snapshot of a record that is not there: they are stored together, so it was lost."""
+    cursor.execute(_SNAPSHOTS_FROM, (row.key * NUMBERS, after))
+    crc = run_sum(row.key, row.run_id)
+    return any(is_whole(total, crc, seq, 0, "snapshot", data) for seq, data, total in cast("Iterable[Any]", cursor))
+
+
+def info(row: Row, seq: int, *, held: bool) -> RunInfo:
+    """What a run's line tells, and its next number; `running` with nobody behind it is `interrupted`."""
     return RunInfo(
         run_id=row.run_id,
         graph=row.graph,
         status="interrupted" if row.status == "running" and not held else row.status,
         epoch=row.epoch,
-        next_seq=next_seq(cursor, row),
+        next_seq=seq,
         owner=row.owner,
         lease_until=row.until,
         created=row.created,
@@ -176,27 +230,36 @@ def listed(connection: apsw.Connection, store: str, query: Query, is_held: Calla
     for row in _rows(connection.cursor().execute(sql, values), store):
         if limit is not None and len(found) >= limit:
             break
-        run = info(cursor, row, held=is_held(row))
+        # Taken as it is: one damaged run must not keep the others from being listed.
+        last = cursor.execute(_LAST_NUMBER, (row.key * NUMBERS,)).get
+        run = info(row, row.parent_seq + 1 if last is None else cast("int", last) + 1, held=is_held(row))
         if not statuses or run.status in statuses:
             found.append(run)
     return found
 
 
 def claim(cursor: apsw.Cursor, store: str, row: Row, me: str) -> tuple[Grip, int]:
-    """Make `me` the owner of a run that nobody holds; what is needed to hold it, and its next number."""
-    seq = next_seq(cursor, row)
+    """Make `me` the owner of a run that nobody holds; what is needed to hold it, and its next number.
+
+    Raises:
+        StoreError: records are missing.
+    """
+    seq = next_seq(cursor, store, row)
     cursor.execute(
-        "UPDATE runs SET epoch = epoch + 1, owner = ?, status = 'running', cancel = 0, known = max(known, ?), "
-        "updated = ? WHERE key = ?",
+        "UPDATE runs SET epoch = epoch + 1, owner = ?1, status = 'running', cancel = 0, known = ?2, updated = ?3, "
+        "sum = line_sum(run_id, graph, 'running', epoch + 1, ?2, created, ?3, parent, parent_seq, format) "
+        "WHERE key = ?4",
         (me, seq, time.time(), row.key),
     )
-    return Grip(store, row.run_id, row.key, row.epoch + 1, crc32(row.run_id.encode())), seq
+    return Grip(store, row.run_id, row.key, row.epoch + 1, run_sum(row.key, row.run_id)), seq
 
 
 def release(cursor: apsw.Cursor, key: int, epoch: int, seq: int) -> None:
     """Let go of a run, if that epoch still holds it."""
     cursor.execute(
-        "UPDATE runs SET owner = NULL, cancel = 0, known = max(known, ?) WHERE key = ? AND epoch = ?", (seq, key, epoch)
+        "UPDATE runs SET owner = NULL, cancel = 0, known = max(known, ?1), sum = line_sum(run_id, graph, status, "
+        "epoch, max(known, ?1), created, updated, parent, parent_seq, format) WHERE key = ?2 AND epoch = ?3",
+        (seq, key, epoch),
     )
 
 
@@ -217,11 +280,14 @@ def delete(cursor: apsw.Cursor, store: str, row: Row) -> None:
 
 
 def _rows(cursor: Any, store: str) -> Iterator[Row]:
-    for line in cursor:
-        row = Row(*line)
-        if row.status not in _STATUSES:
-            raise StoreError(f"the line of run `{row.run_id}` in {store} is damaged; restore the store from a backup")
-        yield row
+    try:
+        for line in cursor:
+            row = Row(*line)
+            if row.status not in _STATUSES or not row.is_whole():
+                raise rules.damaged_line(store, row.run_id)
+            yield row
+    except UnicodeDecodeError as error:
+        raise rules.damaged_line(store, "(its text is not UTF-8)") from error
 
 
 def _json_list(values: Iterable[str]) -> str:

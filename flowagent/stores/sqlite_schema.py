@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from typing import Final
+from zlib import crc32
 
 import apsw
 
@@ -28,7 +29,8 @@ _V1: Final = (
         updated REAL NOT NULL,
         parent INTEGER REFERENCES runs(key),
         parent_seq INTEGER NOT NULL,
-        format INTEGER NOT NULL
+        format INTEGER NOT NULL,
+        sum INTEGER NOT NULL                    -- `line_sum` of all but the owner and what he is asked
     ) STRICT""",
     # From a random number on: nor must a lease on a run of a file that was removed fit a run of the next one.
     "INSERT INTO sqlite_sequence VALUES ('runs', abs(random()) % 1073741824)",
@@ -62,6 +64,15 @@ _V1: Final = (
 
 MIGRATIONS: Final[dict[int, tuple[str, ...]]] = {1: _V1}
 """For each format, the statements that make it from the one before; format 0 is an empty file."""
+
+
+def line_sum(*columns: float | str | None) -> int:
+    """The checksum of the line of a run; connections that write know it as a function of SQL.
+
+    Its columns are those that say what the run is and where it stands. Who holds it, and what he is asked, change
+    by themselves, and nothing is believed because of them: the epoch tells.
+    """
+    return crc32(repr(columns).encode())
 
 
 def newest() -> int:

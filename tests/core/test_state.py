@@ -172,8 +172,12 @@ def test_same_sees_what_equality_does_not() -> None:
     assert same(FrozenList([1]), [1])
     for a, b in [(1, True), (1, 1.0), ([1], (1,)), ([1, 2], [2, 1]), ({"a": 1}, {"a": 1.0}), ({"a": 1}, {"b": 1})]:
         assert not same(a, b)
+    for a, b in [({1: 0}, {True: 0}), ({1: 0}, {1.0: 0}), ({1: 0, 2: 0}, {2.0: 0, 1: 0}), ({(1,): 0}, {(1.0,): 0})]:
+        assert not same(a, b)
+    assert not same({1: 2, 3: 4}, {3: 4, 1: 2.0})
     assert not same({1, 2}, {1, 3})
     assert not same({1}, {True})
+    assert not same({(1, 2)}, {(1.0, 2)})
 
 
 # -- what a node is handed -------------------------------------------------------------------------------------------

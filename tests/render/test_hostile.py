@@ -34,6 +34,7 @@ def _picture(names: list[str], text: str) -> Picture:
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @example(names=list(PIECES), text="".join(PIECES))
+@example(names=["]", "]]"], text="]")
 @given(names=st.lists(hostile, min_size=1, max_size=8), text=hostile)
 def test_hostile_text_is_drawn_as_text(layouter: str, names: list[str], text: str):
     """Any text gives a picture that is well-formed, with every box and arrow, and every name as it is shown."""

@@ -132,7 +132,7 @@ def test_without_proc_less_is_known(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 
 
 def row(name: str | None, until: float, ticks: float) -> Row:
-    return Row(1, "r", "g", "running", 1, name, 0, 0.0, 0.0, None, None, -1, 1, until, ticks)
+    return Row(1, "r", "g", "running", 1, name, 0, 0.0, 0.0, None, None, -1, 1, 0, until, ticks)
 
 
 @linux

@@ -122,15 +122,94 @@ async def test_a_damaged_snapshot_is_passed_over(tmp_path: Path) -> None:
     await store.close()
 
 
-async def test_a_damaged_line_of_a_run_is_told(tmp_path: Path) -> None:
-    """A status that no run can have is an error, not a status."""
+@pytest.mark.parametrize(
+    "column",
+    [
+        "status = 'complated'",
+        "status = 'failed'",
+        "graph = 'another'",
+        "run_id = 's'",
+        "epoch = epoch + 1",
+        "known = 3",
+        "created = 0.0",
+        "parent = key",
+        "parent_seq = 2",
+        "format = 0",
+        "sum = 0",
+    ],
+)
+async def test_a_damaged_line_of_a_run_is_told(tmp_path: Path, column: str) -> None:
+    """No column of a run's line is believed that is not as it was written, be it one that could be."""
     path = tmp_path / "runs.db"
     store = await stored(path)
-    damage(path, "UPDATE runs SET status = 'complated' WHERE run_id = 'r'")
-    with pytest.raises(StoreError, match=r"the line of run `r` in SQLite store .* is damaged"):
-        await store.info("r")
-    with pytest.raises(StoreError, match="the line of run `r`"):
-        await store.runs()
+    damage(path, f"UPDATE runs SET {column} WHERE run_id = 'r'")
+    name = "s" if column.startswith("run_id") else "r"
+    told = f"the line of run `{name}` in SQLite store .* is damaged"
+    for call in (store.info(name), store.read(name), store.claim(name), store.runs()):
+        with pytest.raises(StoreError, match=told):
+            await call
+    await store.close()
+
+
+async def test_a_record_that_is_gone_is_told_to_whoever_takes_the_run(tmp_path: Path) -> None:
+    """A run whose last records are gone is not claimed: it would write others in their place."""
+    path = tmp_path / "runs.db"
+    store = await stored(path)
+    damage(path, "DELETE FROM records WHERE id >= base() + 4 AND id < base() + 100")
+    for call in (store.info("r"), store.claim("r"), store.read("r")):
+        with pytest.raises(StoreError, match=r"record 4 of run `r` in SQLite store .* is missing"):
+            await call
+    assert [info.run_id for info in await store.runs()] == ["fork", "other", "r"]
+    await store.close()
+
+
+async def test_a_snapshot_tells_of_records_that_are_gone(tmp_path: Path) -> None:
+    """What a killed process wrote last is noted nowhere but in its snapshot, which was stored together with it."""
+    path = tmp_path / "runs.db"
+    store = SQLiteStore(path)
+    lease = await store.create("r", "g", RECORDS[:1])
+    for record in RECORDS[1:]:
+        snapshot = Snapshot(record.seq, b"at %d" % record.seq) if record.seq == 4 else None
+        await store.append(lease, [record], snapshot=snapshot)
+    del lease  # The process dies without a word.
+    damage(path, "DELETE FROM records WHERE id >= base() + 3 AND id < base() + 100", "UPDATE runs SET owner = NULL")
+    for call in (store.info("r"), store.claim("r")):
+        with pytest.raises(StoreError, match=r"record 3 of run `r` in SQLite store .* is missing"):
+            await call
+    await store.close()
+
+
+async def test_a_record_of_the_same_run_of_another_file_does_not_fit(tmp_path: Path) -> None:
+    """Two files with the same run in them cannot lend each other records."""
+    path, other = tmp_path / "runs.db", tmp_path / "other.db"
+    store = await stored(path)
+    await (await stored(other)).close()
+    damage(
+        path,
+        f"ATTACH '{other}' AS other",
+        "DELETE FROM records WHERE id = base() + 2",
+        "INSERT INTO records(id, epoch, kind, data, sum) SELECT base() + 2, epoch, kind, data, sum "
+        "FROM other.records WHERE seq = 2 AND run = (SELECT key FROM other.runs WHERE run_id = 'r')",
+    )
+    with pytest.raises(StoreError, match=r"record 2 of run `r` .* is damaged"):
+        await store.read("r")
+    await store.close()
+
+
+async def test_text_that_is_none_is_told(tmp_path: Path) -> None:
+    """Bytes that are no text, where there must be some, are damage like any other."""
+    path = tmp_path / "runs.db"
+    store = await stored(path)
+    damage(path, "UPDATE records SET kind = CAST(x'ff00' AS TEXT) WHERE id = base() + 3")
+    with pytest.raises(StoreError, match=r"record 3 of run `r` .* is damaged"):
+        await store.read("r")
+    damage(path, "UPDATE records SET kind = CAST(x'ff00' AS TEXT) WHERE id = base() + 5")
+    with pytest.raises(StoreError, match=r"record 5 of run `r` .* is damaged"):
+        await store.claim("r")
+    damage(path, "UPDATE runs SET graph = CAST(x'ff00' AS TEXT) WHERE run_id = 'r'")
+    for call in (store.info("r"), store.claim("r"), store.delete("r"), store.runs()):
+        with pytest.raises(StoreError, match=r"the line of run .* in SQLite store .* is damaged"):
+            await call
     await store.close()
 
 
