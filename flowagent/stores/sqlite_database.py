@@ -34,6 +34,8 @@ from flowagent.stores.threads import Call, Job, Threads
 T = TypeVar("T")
 
 _LOG: Final = logging.getLogger(__name__)
+_LOOK_EVERY: Final = 0.25
+"""How often an append looks whether the file still has its name, in seconds: at every one that would be dear."""
 
 
 class HeldLease(Lease):
@@ -63,12 +65,14 @@ class Write(Job[T]):
         durable: whether a power cut may not lose it.
         holds: whether it takes hold of a run, for which this process must be signed in as an owner.
         makes: whether it makes the file, if there is none.
+        looks: whether it must be seen before that the file still has its name; else that is looked at now and then.
         single: whether it is one statement, which SQLite itself does whole or not at all.
     """
 
     durable: bool = False
     holds: bool = False
     makes: bool = False
+    looks: bool = True
     single: bool = False
 
     def __init__(self, database: Database) -> None:
@@ -104,6 +108,7 @@ class Database:
         self._connection: apsw.Connection | None = None
         self._cursor: apsw.Cursor | None = None
         self._file: tuple[int, int] | None = None
+        self._look_at = 0.0
         self._synchronous = ""
         self._writing = Threads("flowagent-writer", most=1, together=_commit_together)
         self._closing = Threads("flowagent-closer", most=1)
@@ -164,16 +169,23 @@ class Database:
             write.landed()
 
     def _together(self, writes: Sequence[Write[Any]]) -> None:
-        self._check_file()
-        cursor = self._ready(durable=any(write.durable for write in writes), make=any(write.makes for write in writes))
-        cursor.execute("BEGIN IMMEDIATE")
         now = time.monotonic()
-        signing = now >= self.renew_at and any(write.holds for write in writes)
+        first = writes[0]
+        durable, holds, makes, looks = first.durable, first.holds, first.makes, first.looks
+        for write in writes[1:]:
+            durable, holds = durable or write.durable, holds or write.holds
+            makes, looks = makes or write.makes, looks or write.looks
+        if looks or now >= self._look_at:
+            self._check_file()
+            self._look_at = now + _LOOK_EVERY
+        cursor = self._ready(durable=durable, make=makes)
+        cursor.execute("BEGIN IMMEDIATE")
+        signing = holds and now >= self.renew_at
         if signing:
             # Not a part of any one write: it must stand even if that one is undone.
             sqlite_runs.sign_in(cursor, self.me, self.ttl)
         if len(writes) == 1 and not signing:
-            self._attempt_alone(cursor, writes[0])
+            self._attempt_alone(cursor, first)
         else:
             for write in writes:
                 self._attempt(cursor, write)

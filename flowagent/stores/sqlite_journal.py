@@ -71,19 +71,22 @@ def insert(cursor: apsw.Cursor, grip: Grip, records: Iterable[Record], first: in
         StoreError: a number was left out.
     """
     _, run_id, key, epoch, crc = grip
-    seq = first
-    for record in records:
-        number, kind, data = record
+    seq, base = first, key * NUMBERS
+    rows: list[tuple[int, int, str, bytes, int, int]] = []
+    for number, kind, data in records:
         if number != seq:
             raise rules.misnumbered(run_id, number, seq)
-        total = record_sum(crc, seq, epoch, kind, data)
-        try:
-            cursor.execute(_INSERT, (key * NUMBERS + seq, epoch, kind, data, total, key))
-        except apsw.ConstraintError as error:
-            raise rules.misnumbered(run_id, seq, seq + 1) from error
-        if cursor.connection.changes() != 1:
-            raise lost(cursor, grip)
+        rows.append((base + seq, epoch, kind, data, record_sum(crc, seq, epoch, kind, data), key))
         seq += 1
+    connection = cursor.connection
+    before = connection.total_changes()
+    try:
+        cursor.executemany(_INSERT, rows)
+    except apsw.ConstraintError as error:
+        taken = first + connection.total_changes() - before
+        raise rules.misnumbered(run_id, taken, taken + 1) from error
+    if connection.total_changes() - before != len(rows):
+        raise lost(cursor, grip)
 
 
 def set_status(cursor: apsw.Cursor, grip: Grip, status: Status, after: int) -> None:

@@ -84,8 +84,9 @@ class Append(Write[None]):
     ) -> None:
         super().__init__(lease.database)
         self.durable = durable
+        self.looks = status is not None  # nobody is told of an end that is in no file
         self.single = len(records) == 1 and status is None and snapshot is None and not lease.unsure
-        self.size = len(records[0].data) if self.single else _size(records, snapshot)
+        self.size = 0 if lease.blocking else _size(records, snapshot)  # asked only where several are gathered
         self._lease = lease
         self._records = records
         self._status: Status | None = status
