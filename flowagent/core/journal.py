@@ -24,7 +24,7 @@ from flowagent.core.records import Record
 from flowagent.core.schema import Schema
 from flowagent.core.scope import Task
 from flowagent.core.topology import Place, Topology
-from flowagent.core.writes import WriteKind, Writes, tupled
+from flowagent.core.writes import WriteKind, Writes
 from flowagent.errors import ConflictError, StateError, StoreError
 
 _KINDS: Mapping[WriteKind, bytes] = {"set": b"set", "delta": b"delta", "replace": b"replace"}
@@ -80,13 +80,6 @@ class Done(NamedTuple):
     ways: Sequence[Way]
     at: float
     seconds: float
-
-
-def done(task: Task, writes: Writes, ways: Sequence[Way], at: float, seconds: float) -> Done:
-    """The facts of a task that is done; it may be another visit when they are written."""
-    parents = task.parents
-    ids = (parents[0].id,) if len(parents) == 1 else tuple([parent.id for parent in parents])
-    return tupled(Done, (task.id, task.place, task.scope.topology, ids, task.attempt, writes, ways, at, seconds))
 
 
 def done_json(facts: Done) -> bytes:

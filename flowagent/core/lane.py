@@ -54,16 +54,15 @@ class Lane:
         A router is asked at once, so that one transaction stores its answer together with the node's update.
         """
         port, machine, settler = self._port, self._machine, self._settler
-        ready, teller, clock = machine.ready, port.teller, time.perf_counter
-        while True:
-            place = task.place
-            assert place.plain is not None, "only plain functions run in the lane; this is a bug in flowagent"
+        ready, teller, clock, is_interrupted = machine.ready, port.teller, time.perf_counter, port.is_interrupted
+        call = task.place.plain
+        while call is not None:
             machine.take(task)
             if teller.is_heard:
                 teller.of(TaskStarted, task)
             view = task.scope.handed(task.values)
             started = clock()
-            returned, error = call_inline(port.is_interrupted, place.plain, view)
+            returned, error = call_inline(is_interrupted, call, view)
             seconds = clock() - started
             port.executed += 1
             delay = settler.take(task, returned, view, seconds) if error is None else settler.fail(task, error, seconds)
@@ -73,5 +72,6 @@ class Lane:
                 return
             task = ready[0]
             place = task.place
-            if place.plain is None or task.status != "ready" or not (place.is_router or port.may_start(task)):
+            if task.status != "ready" or not (place.is_router or port.may_start(task)):
                 return
+            call = place.plain

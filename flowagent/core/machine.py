@@ -379,35 +379,37 @@ class Machine:
         task at its head becomes the next. No join that the token arrives at has anything to wait for. So a linear
         stretch costs neither counting nor searching nor new objects.
         """
-        scope, commit, number, times = task.scope, task.top, task.number, 0
+        scope, commit, place, number = task.scope, task.top, task.place, task.number
         if writes:
             commit.values = applied(scope.topology.schema.reducers, task.values, writes)
-        if task.place.own_slot is not None:
-            self._mark_again(task, commit)
-        commit.id, commit.number = task.id, number
+        if place.own_slot is not None:
+            self._mark_again(task, commit, place.own_slot)
+        commit.id = task.id
+        commit.number = number
         arrow = task.arrows[0]
         arrow.head, arrow.sent = way
         place = scope.topology.places[arrow.head]
+        times = 0
         if place.is_numbered:
             number, times = _number(place, commit, scope)
         task.begin(f"{place.code}@{number}" if number else place.code, place, number, times, commit.values)
         if caught:
             task.caught = caught
-        self.tasks.clear()
-        self.tasks[task.id] = task
-        if self.ready:
-            self.ready.clear()  # a replay finishes tasks out of turn
-        self.ready.append(task)
+        tasks, ready = self.tasks, self.ready
+        tasks.clear()
+        tasks[task.id] = task
+        if ready:
+            ready.clear()  # a replay finishes tasks out of turn
+        ready.append(task)
 
-    def _mark_again(self, task: Task, commit: Commit) -> None:
+    def _mark_again(self, task: Task, commit: Commit, slot: int) -> None:
         """Note a visit in a commit that nobody else's marks were taken from."""
-        slot = task.place.own_slot
-        assert slot is not None, "only noted nodes are marked; this is a bug in flowagent"
-        mark = commit.marks[slot]
+        marks = commit.marks
+        mark = marks[slot]
         if mark is None:
             commit.marks = self._marks(task, commit)
             return
-        within = commit.marks[task.place.slot]
+        within = marks[task.place.slot]
         mark.visit, mark.number, mark.times = task.id, task.number, task.times
         mark.within = "" if within is None else within.visit
 

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, TypeAlias, overload
 
 from pydantic_core import to_json
 
+from flowagent.core.facts import Way
 from flowagent.core.journal import Done, done_json
 from flowagent.core.machine import Machine
 from flowagent.core.policies import Durability
 from flowagent.core.position import export
 from flowagent.core.records import Record, RecordKind, Snapshot, Status
-from flowagent.core.writes import tupled
+from flowagent.core.scope import Task
+from flowagent.core.writes import Writes, tupled
 
 if TYPE_CHECKING:
     from flowagent.stores.base import Lease, Store
@@ -99,9 +101,12 @@ class Recorder:
         self.pending.append((kind, data))
         self.noted += 1
 
-    def note_done(self, facts: Done) -> None:
-        """Add the record of a task that is done to the next commit."""
-        self.pending.append(facts)
+    def note_done(self, task: Task, writes: Writes, ways: Sequence[Way], at: float, seconds: float) -> None:
+        """Add to the next commit that a task is done; see `Done`."""
+        parents = task.parents
+        ids = (parents[0].id,) if len(parents) == 1 else tuple([parent.id for parent in parents])
+        facts = (task.id, task.place, task.scope.topology, ids, task.attempt, writes, ways, at, seconds)
+        self.pending.append(tupled(Done, facts))
         self.noted += 1
 
     async def flush(self, *, status: Status | None = None, at_once: bool = False) -> None:

@@ -67,7 +67,7 @@ class Settler:
         return None
 
     def _finish(self, task: Task, writes: Writes, ways: Sequence[Way], seconds: float) -> None:
-        self._recorder.note_done(journal.done(task, writes, ways, self._clock(), seconds))
+        self._recorder.note_done(task, writes, ways, self._clock(), seconds)
         if self._teller.is_heard:
             self._teller.done(task, writes, ways, seconds)
             self._warn_of_conflicts(task, writes)

@@ -66,6 +66,7 @@ class Write(Job[T]):
         holds: whether it takes hold of a run, for which this process must be signed in as an owner.
         makes: whether it makes the file, if there is none.
         looks: whether it must be seen before that the file still has its name; else that is looked at now and then.
+        repeats: whether its work may be rolled back and done again.
         single: whether it is one statement, which SQLite itself does whole or not at all.
     """
 
@@ -73,6 +74,7 @@ class Write(Job[T]):
     holds: bool = False
     makes: bool = False
     looks: bool = True
+    repeats: bool = False
     single: bool = False
 
     def __init__(self, database: Database) -> None:
@@ -186,7 +188,7 @@ class Database:
             sqlite_runs.sign_in(cursor, self.me, self.ttl)
         if len(writes) == 1 and not signing:
             self._attempt_alone(cursor, first)
-        else:
+        elif signing or not self._attempt_all(cursor, writes):
             for write in writes:
                 self._attempt(cursor, write)
         cursor.execute("COMMIT")
@@ -206,6 +208,21 @@ class Database:
             write.fail(sqlite_file.told(self.place, error) if isinstance(error, apsw.Error) else error)
             cursor.execute("ROLLBACK")
             cursor.execute("BEGIN")
+
+    def _attempt_all(self, cursor: apsw.Cursor, writes: Sequence[Write[Any]]) -> bool:
+        """Do all without a savepoint each, as hardly ever one fails; False if one did, and nothing has been done."""
+        if not all(write.repeats for write in writes):
+            return False
+        try:
+            for write in writes:
+                write.succeed(write.work(cursor))
+        except Exception as error:
+            if isinstance(error, apsw.Error) and not isinstance(error, apsw.TooBigError):
+                raise
+            cursor.execute("ROLLBACK")
+            cursor.execute("BEGIN IMMEDIATE")
+            return False
+        return True
 
     def _attempt(self, cursor: apsw.Cursor, write: Write[Any]) -> None:
         try:

@@ -73,6 +73,8 @@ class Claim(_Hold):
 class Append(Write[None]):
     """Append records, and a status and a snapshot with them."""
 
+    repeats = True
+
     def __init__(
         self,
         lease: HeldLease,
