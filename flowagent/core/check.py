@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, get_origin
+from typing import Any, NamedTuple, assert_never, get_origin
 
 import networkx as nx
 from pydantic import BaseModel
@@ -128,6 +128,8 @@ def _told(edge: Edge) -> str:
             return f"`{edge.tail}` may choose `{edge.head}`"
         case "error":
             return f"`{edge.tail}` has on_error=`{edge.head}`"
+        case _:
+            assert_never(edge.kind)
 
 
 def _faults_of_shape(nodes: Mapping[str, Node], edges: Sequence[Edge]) -> Iterator[str]:
@@ -217,6 +219,8 @@ def _faults_of_kind(name: str, node: Node, state: type[BaseModel]) -> Iterator[s
                 yield f"node `{name}` takes items that cannot be stored: {reason}"
         case FunctionNode() | RouterNode():
             return
+        case _:
+            assert_never(node)
 
 
 def _faults_of_map(name: str, node: MapNode, state: type[BaseModel]) -> Iterator[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, assert_never
 
 from flowagent.core import journal
 from flowagent.core.facts import TaskStatus
@@ -227,6 +227,8 @@ def _kind(place: Place) -> BoxKind:
             return "graph"
         case FunctionNode():
             return "node"
+        case _:
+            assert_never(place.node)
 
 
 def _end_marks(place: Place, path: Path, story: _Story) -> Marks:

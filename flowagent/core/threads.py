@@ -48,12 +48,12 @@ class _Workers:
 _workers = _Workers()
 
 
-def _after_fork() -> None:
+def _after_fork() -> None:  # pragma: no cover  # runs in the child of a fork, where nothing measures
     global _workers  # noqa: PLW0603  # threads do not survive a fork, so the child starts with none
     _workers = _Workers()
 
 
-if hasattr(os, "register_at_fork"):
+if hasattr(os, "register_at_fork"):  # pragma: no branch  # Windows has none
     os.register_at_fork(after_in_child=_after_fork)
 
 

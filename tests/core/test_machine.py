@@ -578,6 +578,14 @@ def test_an_answer_to_a_task_that_does_not_wait_is_kept_for_it() -> None:
     assert (task.status, task.answers, machine.next_ready()) == ("ready", {"size": "3"}, task)
 
 
+def test_a_task_that_was_called_off_after_it_had_asked_still_waits() -> None:
+    """Only what had done nothing that counts starts anew."""
+    run = shell(drawn("START > p; p > END", p={"kind": "gate"}))
+    run.hold("?p")
+    run.machine.put_back(run.machine.tasks["p"])
+    assert (statuses(run), run.machine.next_ready()) == ({"p": "asking"}, None)
+
+
 # -- crashes --------------------------------------------------------------------------------------------------------
 
 

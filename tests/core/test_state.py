@@ -303,3 +303,31 @@ def test_private_attributes_of_a_state_start_anew() -> None:
 
     state = handed(Counted, {"number": 1})
     assert (state.number, state._calls) == (1, 3)
+
+
+@pytest.mark.parametrize(
+    "frozen", [FrozenList([1, [2]]), FrozenDict({"a": [1]}), FrozenSet({1, 2})], ids=["list", "dict", "set"]
+)
+def test_a_copy_of_a_frozen_container_is_plain_and_a_deep_one_stays_frozen(frozen: Any) -> None:
+    """Who copies one wants to change it; a deep copy is what pydantic makes of a default, and must not thaw it."""
+    plain = type(frozen).__mro__[1]
+    assert [type(copied) for copied in (copy.copy(frozen), pickle.loads(pickle.dumps(frozen)))] == [plain, plain]  # noqa: S301  # our own bytes
+    deep = copy.deepcopy(frozen)
+    assert (type(deep), deep == frozen, deep is frozen) == (type(frozen), True, False)
+
+
+def test_what_a_node_is_handed_equals_no_other_kind_of_thing() -> None:
+    """Comparing it with what is no model is no error."""
+    view = handed(Point, {"x": 1})
+    assert (view == "something else", view == Point(x=1)) == (False, True)
+
+
+def test_a_private_attribute_of_a_state_can_be_set() -> None:
+    """It is no field: nothing of it is stored."""
+
+    class Counted(State):
+        _seen: int = PrivateAttr(default=0)
+
+    counted: Any = Counted()
+    counted._seen = 5
+    assert counted._seen == 5

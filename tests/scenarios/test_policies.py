@@ -5,15 +5,17 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
 
 from flowagent import END, START, Context, Graph, ItemError, Limits, Retry, State, Update
-from flowagent.core.events import Event, TaskFailed, Warned
+from flowagent.core.events import Event, RunEnded, TaskFailed, Warned
+from flowagent.core.teller import Teller
 from flowagent.core.watch import Watch
-from flowagent.errors import FlowAgentError, NodeError, RunFailed
+from flowagent.errors import FlowAgentError, NodeError, RunConflict, RunFailed
 from flowagent.stores import MemoryStore, Store
 from tests.scenarios import Caller, Trail, Walk, problems, tasks
 
@@ -175,6 +177,27 @@ async def test_a_run_that_waits_can_be_cancelled_and_resumed(caller: Caller, sto
     assert run.status == "completed"
 
 
+async def test_a_run_that_does_not_stop_in_time_is_told_and_stops_when_it_can() -> None:
+    """A sync node cannot be interrupted; whoever asked to cancel may wait no longer than it wants to."""
+    graph = Graph("stubborn", Trail)
+    began, done = threading.Event(), threading.Event()
+
+    @graph.node
+    def work(state: Trail) -> Update:
+        began.set()
+        done.wait(30)
+        return {"seen": ["work"]}
+
+    graph.chain(START, work, END)
+    store = MemoryStore()
+    call = asyncio.create_task(asyncio.to_thread(lambda: graph.run_sync(run_id="r", store=store)))
+    await asyncio.to_thread(began.wait, 30)
+    with pytest.raises(RunConflict, match="run `r` was asked to stop and has not within 0 s"):
+        await graph.cancel("r", store=store, timeout=0)
+    done.set()
+    assert (await call).state.seen == ["work"]
+
+
 # -- who watches ---------------------------------------------------------------------------------------------------
 
 
@@ -189,6 +212,20 @@ async def test_who_watches_is_told_of_failures_and_may_not_ask_for_the_run_too_e
     for watched in (graph.stream(run_id="r", store=store), graph.stream_resume("r", store=store)):
         told = [event for event in await events_of_a_failure(watched) if isinstance(event, TaskFailed)]
         assert [event.retry_in is None for event in told] == [False, True]
+
+
+def test_a_watcher_that_raises_harms_nothing() -> None:
+    """Its error goes nowhere, and it is told what comes next."""
+    told: list[Event] = []
+
+    def listener(event: Event) -> None:
+        told.append(event)
+        raise ValueError("a broken watcher")
+
+    teller = Teller("r", listener, lambda: 0.0)
+    teller.tell(RunEnded, status="completed")
+    teller.tell(RunEnded, status="failed")
+    assert [event.number for event in told] == [0, 1]
 
 
 async def test_a_thread_that_outlives_its_timeout_is_told_of() -> None:
