@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias
@@ -189,8 +188,3 @@ def is_choice(node: Node) -> bool:
             return to is not None
         case _:
             return False
-
-
-def with_name(node: Node, name: str) -> Node:
-    """The same node under another name."""
-    return dataclasses.replace(node, name=name)

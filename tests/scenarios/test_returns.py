@@ -25,6 +25,11 @@ class Bag(State):
     whole: list[int] = []
 
 
+def mixed(old: int, new: int) -> int:
+    """A reducer whose updates can only be applied one after the other."""
+    return old * 10 + new
+
+
 def routed(returned: Any, to: Any, **options: Any) -> Graph[Bag]:
     graph = Graph("routed", Bag)
     graph.node(lambda state: {"last": "a"}, name="a")
@@ -54,7 +59,8 @@ async def test_a_router_that_returns_no_way_on_is_told_what_to_return(
 
 async def test_a_router_with_a_table_returns_labels_and_with_empty_may_return_nothing(caller: Caller) -> None:
     """A label leads where the table says; an empty list leads to `empty=`."""
-    assert (await caller.run(routed("left", {"left": "a", "right": "b"}))).state.last == "a"
+    for returned in ("left", ["left"]):
+        assert (await caller.run(routed(returned, {"left": "a", "right": "b"}))).state.last == "a"
     assert (await caller.run(routed([], ["a", "b"], empty="a"))).state.last == "a"
 
 
@@ -112,6 +118,23 @@ async def test_a_result_of_a_map_that_no_store_can_hold_is_refused(caller: Calle
     assert "its result for `results`" in problems(await caller.fails(graph))["m[0]"]
 
 
+@pytest.mark.parametrize(("items", "results"), [({3, 1, 2}, [1, 2, 3]), (None, [])])
+async def test_a_map_goes_over_sets_in_one_order_and_over_nothing_at_all(
+    items: Any, results: list[int], caller: Caller, store: Store
+) -> None:
+    """The order of a set is the same in every process; no collection is an empty one."""
+
+    class Some(State):
+        items: set[int] | None
+        results: list[int] = []
+
+    graph = Graph("some", Some)
+    graph.map(lambda item: item, name="m", over="items", into="results")
+    graph.chain(START, "m", END)
+    run = await caller.run(graph, Some(items=items), run_id="r", store=store)
+    assert (run.state.results, (await graph.load("r", store=store)).state) == (results, run.state)
+
+
 async def test_an_item_of_a_map_may_be_the_input_of_its_graph_and_a_failed_one_is_left_out(
     caller: Caller, store: Store
 ) -> None:
@@ -149,16 +172,20 @@ async def test_a_nested_graph_hands_on_deltas_replaces_and_wholes_as_the_outer_f
         found: Annotated[list[str], append] = []
         total: Annotated[int, add] = 0
         numbers: Annotated[list[int], append] = []
+        mix: Annotated[int, reducer(mixed)] = 0
+
+    class Outer(Bag):
+        mix: Annotated[int, reducer(mixed)] = 5
 
     inner = Graph("inner", Inner)
-    inner.node(lambda state: {"found": ["one"], "total": 1, "numbers": [1]}, name="one")
-    inner.node(lambda state: {"found": ["two"], "total": Replace(10), "numbers": [2]}, name="two")
+    inner.node(lambda state: {"found": ["one"], "total": 1, "numbers": [1], "mix": 1}, name="one")
+    inner.node(lambda state: {"found": ["two"], "total": Replace(10), "numbers": [2], "mix": 2}, name="two")
     inner.chain(START, "one", "two", END)
-    graph = Graph("outer", Bag)
-    graph.node(inner, name="g", output={"found": "found", "total": "total", "whole": "numbers"})
+    graph = Graph("outer", Outer)
+    graph.node(inner, name="g", output={"found": "found", "total": "total", "whole": "numbers", "mix": "mix"})
     graph.chain(START, "g", END)
-    run = await caller.run(graph, Bag(found=["zero"], total=5), run_id="r", store=store)
-    assert (run.state.found, run.state.total, run.state.whole) == (["zero", "one", "two"], 10, [1, 2])
+    run = await caller.run(graph, Outer(found=["zero"], total=5), run_id="r", store=store)
+    assert run.state == Outer(found=["zero", "one", "two"], total=10, whole=[1, 2], mix=512)
 
 
 # -- gates and questions -------------------------------------------------------------------------------------------
