@@ -178,10 +178,9 @@ class Rounds:
         world = World()
         ended = attempted(lambda: facts_of(finish(name, store, world)), world)
         yield from self._judged("ended", damage, ended, intact.ended)
-        wanted = Counter[str]() if ended.error else intact.calls
-        more_is_right = damage.forged or (damage.lost is not None and not wanted - (ended.calls or Counter()))
-        if ended.calls != wanted and not more_is_right:
-            yield f"called {dict(ended.calls or {})}, not {dict(wanted)}"
+        calls = ended.calls or Counter[str]()
+        if not damage.forged and not _may_call(damage, calls, intact.calls, refused=ended.error is not None):
+            yield f"called {dict(calls)}, and not {dict(intact.calls)}"
         return ended.error is not None
 
     def _judged(self, what: str, damage: Damage, outcome: Outcome, wanted: Facts) -> Iterator[str]:
@@ -223,6 +222,15 @@ def _has_lost_its_end(intact: Intact, seen: Outcome, told: Outcome) -> bool:
     story: Sequence[Facts] = told.facts["history"]
     shorter = len(story) < len(intact.history) and intact.history[: len(story)] == story
     return shorter and seen.facts["state"] in intact.moments
+
+
+def _may_call(damage: Damage, calls: Counter[str], intact: Counter[str], *, refused: bool) -> bool:
+    """Whether what was called is right: nothing if going on was refused, else what it takes from an intact store."""
+    if damage.everywhere and refused:
+        return calls <= intact  # A bad page may be met when it is written to, and no sooner.
+    if damage.lost is not None:
+        return calls >= intact  # What was lost is run again.
+    return calls == (Counter[str]() if refused else intact)
 
 
 def _before(damage: Damage, intact: Intact) -> Facts:
