@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, TypeAlias, overload
 
 from pydantic_core import to_json
 
+from flowagent.core import journal
 from flowagent.core.facts import Way
-from flowagent.core.journal import Done, done_json
+from flowagent.core.journal import Done
 from flowagent.core.machine import Machine
 from flowagent.core.policies import Durability
 from flowagent.core.position import export
@@ -61,7 +62,7 @@ class Batch(Sequence[Record]):
 
 def _written(first: int, noted: Sequence[Noted]) -> list[Record]:
     return [
-        tupled(Record, (seq, "done", done_json(one)) if type(one) is Done else (seq, *one))
+        tupled(Record, (seq, "done", journal.done_json(one)) if type(one) is Done else (seq, *one))
         for seq, one in enumerate(noted, first)
     ]
 

@@ -27,7 +27,7 @@ LAYER: Final = "points"
 """The name of the SQLite file layer whose operations are points."""
 
 _WRITES: Final = frozenset({"BEGIN", "INSERT", "UPDATE", "DELETE", "REPLACE", "WITH", "CREATE", "COMMIT"})
-_ENCODERS: Final = ("started", "done", "item", "opened", "failed", "asked", "answered", "resolved", "plain")
+_ENCODERS: Final = ("started", "done_json", "item", "opened", "failed", "asked", "answered", "resolved", "plain")
 
 
 class Cut(BaseModel):

@@ -103,5 +103,5 @@ def test_the_points_are_what_they_are_said_to_be(campaign: Campaign) -> None:
     names = set(campaign.points("mixed", "run")) | set(campaign.points("cycle", "run"))
     operations = {f"{when} {what}" for when in ("before", "after") for what in ("create", "claim", "append", "release")}
     statements = {f"{when} {word}" for when in ("before", "after") for word in ("BEGIN", "INSERT", "UPDATE", "COMMIT")}
-    rest = {"file write", "file sync", "node called", "node returns", "encode done", "encode snapshot"}
+    rest = {"file write", "file sync", "node called", "node returns", "encode done_json", "encode snapshot"}
     assert names >= operations | statements | rest, names
