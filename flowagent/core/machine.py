@@ -127,6 +127,7 @@ class Machine:
 
     def fail(self, task: Task, failures: tuple[Failure, ...]) -> None:
         """A task failed for good: its handler takes over, or its map goes on without it, or it stands failed."""
+        self._count(task)
         task.failures = failures
         if task.place.handler is not None and task.index is None:
             self._hand_over(task)
@@ -165,6 +166,7 @@ class Machine:
 
     def ask(self, task: Task, question: Question) -> None:
         """A task waits for an answer."""
+        self._count(task)
         task.status = "asking"
         self.questions[question.id] = question
         self._look_around(task)

@@ -24,10 +24,11 @@ from typing import Any, Final, TypeVar, cast
 import apsw
 
 from flowagent.core.records import Status
-from flowagent.errors import StoreError
-from flowagent.stores import heartbeat, owner, sqlite_file, sqlite_runs
+from flowagent.errors import RunConflict, StoreError
+from flowagent.stores import heartbeat, owner, sqlite_file, sqlite_journal, sqlite_runs
 from flowagent.stores.base import Lease
 from flowagent.stores.sqlite_file import Place, identity
+from flowagent.stores.sqlite_journal import RecordRow
 from flowagent.stores.sqlite_readers import Read, Readers
 from flowagent.stores.threads import Call, Job, Threads
 
@@ -66,7 +67,6 @@ class Write(Job[T]):
         holds: whether it takes hold of a run, for which this process must be signed in as an owner.
         makes: whether it makes the file, if there is none.
         looks: whether it must be seen before that the file still has its name; else that is looked at now and then.
-        repeats: whether its work may be rolled back and done again.
         single: whether it is one statement, which SQLite itself does whole or not at all.
     """
 
@@ -74,7 +74,6 @@ class Write(Job[T]):
     holds: bool = False
     makes: bool = False
     looks: bool = True
-    repeats: bool = False
     single: bool = False
 
     def __init__(self, database: Database) -> None:
@@ -88,6 +87,12 @@ class Write(Job[T]):
     @abstractmethod
     def work(self, cursor: apsw.Cursor) -> T:
         """Execute its statements; inside a transaction, maybe among others. May be rolled back afterwards."""
+
+    def rows(self) -> Sequence[RecordRow] | None:
+        """The records that it inserts, if they may as well be inserted together with others'; `rest` follows then."""
+
+    def rest(self, cursor: apsw.Cursor) -> None:
+        """What it executes after its rows."""
 
     def landed(self) -> None:
         """Called when it is stored."""
@@ -210,19 +215,31 @@ class Database:
             cursor.execute("BEGIN")
 
     def _attempt_all(self, cursor: apsw.Cursor, writes: Sequence[Write[Any]]) -> bool:
-        """Do all without a savepoint each, as hardly ever one fails; False if one did, and nothing has been done."""
-        if not all(write.repeats for write in writes):
-            return False
+        """Insert the rows of all by one call and without savepoints, as hardly ever one fails.
+
+        Returns:
+            False if that cannot be, or one failed; then nothing has been done.
+        """
+        rows: list[RecordRow] = []
         try:
             for write in writes:
-                write.succeed(write.work(cursor))
-        except Exception as error:
-            if isinstance(error, apsw.Error) and not isinstance(error, apsw.TooBigError):
-                raise
-            cursor.execute("ROLLBACK")
-            cursor.execute("BEGIN IMMEDIATE")
-            return False
-        return True
+                own = write.rows()
+                if own is None:
+                    return False
+                rows.extend(own)
+        except (RunConflict, StoreError):
+            return False  # its numbers are wrong: it is told so when it is tried alone
+        try:
+            if sqlite_journal.insert_rows(cursor, rows):
+                for write in writes:
+                    write.rest(cursor)
+                    write.succeed(None)
+                return True
+        except (RunConflict, apsw.ConstraintError, apsw.TooBigError):
+            pass  # one of them has lost its run, or is too big; which one shows when each is tried alone
+        cursor.execute("ROLLBACK")
+        cursor.execute("BEGIN IMMEDIATE")
+        return False
 
     def _attempt(self, cursor: apsw.Cursor, write: Write[Any]) -> None:
         try:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import Final, TypeAlias, cast
 
 import apsw
 
@@ -63,6 +63,10 @@ def create(cursor: apsw.Cursor, store: str, birth: Birth, me: str) -> tuple[Grip
     return grip, after
 
 
+RecordRow: TypeAlias = tuple[int, int, str, bytes, int, int]
+"""What `_INSERT` is given."""
+
+
 def insert(cursor: apsw.Cursor, grip: Grip, records: Iterable[Record], first: int) -> None:
     """Insert records numbered from `first`, if the run still has the grip's epoch.
 
@@ -70,23 +74,40 @@ def insert(cursor: apsw.Cursor, grip: Grip, records: Iterable[Record], first: in
         RunConflict: it has not, or a number is taken.
         StoreError: a number was left out.
     """
+    rows = rows_of(grip, records, first)
+    before = cursor.connection.total_changes()
+    try:
+        whole = insert_rows(cursor, rows)
+    except apsw.ConstraintError as error:
+        taken = first + cursor.connection.total_changes() - before
+        raise rules.misnumbered(grip.run_id, taken, taken + 1) from error
+    if not whole:
+        raise lost(cursor, grip)
+
+
+def rows_of(grip: Grip, records: Iterable[Record], first: int) -> list[RecordRow]:
+    """The rows of records numbered from `first`.
+
+    Raises:
+        RunConflict, StoreError: they are numbered otherwise.
+    """
     _, run_id, key, epoch, crc = grip
     seq, base = first, key * NUMBERS
-    rows: list[tuple[int, int, str, bytes, int, int]] = []
+    rows: list[RecordRow] = []
     for number, kind, data in records:
         if number != seq:
             raise rules.misnumbered(run_id, number, seq)
         rows.append((base + seq, epoch, kind, data, record_sum(crc, seq, epoch, kind, data), key))
         seq += 1
+    return rows
+
+
+def insert_rows(cursor: apsw.Cursor, rows: Sequence[RecordRow]) -> bool:
+    """Insert rows, of one run or of many; whether each run still had the epoch that its rows name."""
     connection = cursor.connection
     before = connection.total_changes()
-    try:
-        cursor.executemany(_INSERT, rows)
-    except apsw.ConstraintError as error:
-        taken = first + connection.total_changes() - before
-        raise rules.misnumbered(run_id, taken, taken + 1) from error
-    if connection.total_changes() - before != len(rows):
-        raise lost(cursor, grip)
+    cursor.executemany(_INSERT, rows)
+    return connection.total_changes() - before == len(rows)
 
 
 def set_status(cursor: apsw.Cursor, grip: Grip, status: Status, after: int) -> None:

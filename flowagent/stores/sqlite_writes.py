@@ -14,7 +14,7 @@ from flowagent.core.records import Record, Snapshot, Status
 from flowagent.errors import RunConflict
 from flowagent.stores import owner, rules, sqlite_journal, sqlite_runs
 from flowagent.stores.sqlite_database import Database, HeldLease, Write
-from flowagent.stores.sqlite_journal import Birth
+from flowagent.stores.sqlite_journal import Birth, RecordRow
 from flowagent.stores.sqlite_runs import Grip, Row
 
 
@@ -73,8 +73,6 @@ class Claim(_Hold):
 class Append(Write[None]):
     """Append records, and a status and a snapshot with them."""
 
-    repeats = True
-
     def __init__(
         self,
         lease: HeldLease,
@@ -96,14 +94,21 @@ class Append(Write[None]):
 
     def work(self, cursor: apsw.Cursor) -> None:
         lease = self._lease
-        grip = lease.grip
         if lease.unsure:
-            sqlite_journal.undo(cursor, grip, lease.next_seq, lease.status)
-        sqlite_journal.insert(cursor, grip, self._records, lease.next_seq)
+            sqlite_journal.undo(cursor, lease.grip, lease.next_seq, lease.status)
+        sqlite_journal.insert(cursor, lease.grip, self._records, lease.next_seq)
+        self.rest(cursor)
+
+    def rows(self) -> Sequence[RecordRow] | None:
+        lease = self._lease
+        return None if lease.unsure else sqlite_journal.rows_of(lease.grip, self._records, lease.next_seq)
+
+    def rest(self, cursor: apsw.Cursor) -> None:
+        lease = self._lease
         if self._status is not None:
-            sqlite_journal.set_status(cursor, grip, self._status, lease.next_seq + len(self._records))
+            sqlite_journal.set_status(cursor, lease.grip, self._status, lease.next_seq + len(self._records))
         if self._snapshot is not None:
-            sqlite_journal.save_snapshot(cursor, grip, self._snapshot)
+            sqlite_journal.save_snapshot(cursor, lease.grip, self._snapshot)
 
     def landed(self) -> None:
         # Here, and not where the outcome is awaited: nobody may be waiting any more.

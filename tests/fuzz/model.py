@@ -120,7 +120,6 @@ class Modelled:
             calls.append(task)
             if self.at == "pay" and closed:
                 self.status, self.failed = "failed", True
-                self.counted.remove(task)  # Whoever reads the journal counts a visit when it is done, or begun again.
                 return calls
             self.failed = False
             self.log.append(task)
