@@ -11,8 +11,9 @@ import pytest
 from flowagent import END, START, Context, Graph, Update
 from flowagent.core.engine import Engine
 from flowagent.core.events import Emitted
+from flowagent.errors import FlowAgentError
 from flowagent.stores import Store
-from tests.scenarios import Caller, Trail, problems
+from tests.scenarios import BY_AWAIT, Caller, Trail, problems
 
 Ctx = Context[object, Trail]
 
@@ -169,3 +170,76 @@ def test_a_sync_node_that_needs_the_loop_is_told_to_be_async() -> None:
 
     with pytest.raises(Exception, match=r"node `n` is sync and called something async through its Context"):
         of_one(node).run_sync()
+
+
+# -- contexts that are kept ------------------------------------------------------------------------------------------
+
+OVER = (
+    "this Context belongs to an attempt that is over, so nothing can be recorded or told through it any more: do not "
+    "keep it beyond the call of the node"
+)
+
+
+def keeping(caller: Caller, keep: Callable[[Ctx], object]) -> Graph[Trail]:
+    """A graph whose first node keeps its context, and whose second one uses it."""
+    graph = Graph("keeping", Trail)
+    kept: list[Ctx] = []
+
+    async def first(state: Trail, ctx: Ctx) -> Update:
+        kept.append(ctx)
+        return {"seen": ["first"]}
+
+    def first_sync(state: Trail, ctx: Ctx) -> Update:
+        kept.append(ctx)
+        return {"seen": ["first"]}
+
+    async def second(state: Trail) -> None:
+        result = keep(kept[0])
+        if asyncio.iscoroutine(result):
+            await result
+
+    def second_sync(state: Trail) -> None:
+        keep(kept[0])
+
+    graph.node(first if caller.is_async else first_sync, name="first")
+    graph.node(second if caller.is_async else second_sync, name="second")
+    graph.chain(START, "first", "second", END)
+    return graph
+
+
+@pytest.mark.parametrize("verb", ["step", "ask", "sleep", "emit"])
+async def test_a_context_that_is_kept_beyond_the_call_is_of_no_use(caller: Caller, verb: str, store: Store) -> None:
+    """Another visit must not be told of, nor remember, what somebody does for one that is over."""
+    uses: dict[str, Callable[[Ctx], object]] = {
+        "step": lambda ctx: ctx.step("s", int) if caller.is_async else ctx.step_sync("s", int),
+        "ask": lambda ctx: ctx.ask("q", "?") if caller.is_async else ctx.ask_sync("q", "?"),
+        "sleep": lambda ctx: ctx.sleep(5) if caller.is_async else ctx.sleep_sync(5),
+        "emit": lambda ctx: ctx.emit("e", 1),
+    }
+    graph = keeping(caller, uses[verb])
+    run = await caller.fails(graph, store=store, run_id="r")
+    assert problems(run) == {"second": f"FlowAgentError: {OVER}"}
+    assert [record.kind for record in run.records] == ["started", "done", "failed", "ended"]
+
+
+async def test_a_thread_that_outlives_its_timeout_records_nothing(store: Store) -> None:
+    """What it does through its context then is refused where it does it."""
+    graph = Graph("late", Trail)
+    go, refused = asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def work(state: Trail, ctx: Ctx) -> Update:
+        asyncio.run_coroutine_threadsafe(go.wait(), loop).result(30)
+        try:
+            ctx.step_sync("late", int)
+        except FlowAgentError as error:
+            if str(error) == OVER:
+                loop.call_soon_threadsafe(refused.set)
+        return {"seen": ["late"]}
+
+    graph.node(work, name="n", timeout=0.01)
+    graph.chain(START, "n", END)
+    run = await BY_AWAIT.fails(graph, run_id="r", store=store)
+    go.set()
+    await asyncio.wait_for(refused.wait(), 30)
+    assert [record.kind for record in await store.read("r")] == [record.kind for record in run.records]
