@@ -214,7 +214,7 @@ def replay(machine: Machine, run_id: str, records: Iterable[Record]) -> None:
         StoreError: a record does not follow from those before it; the text names it.
         StateError: stored values do not fit today's model.
     """
-    machine.is_replaying = True
+    machine.turns.is_replaying = True
     for record in records:
         data = read(run_id, record)
         try:

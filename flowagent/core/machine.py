@@ -8,16 +8,13 @@ work is told in `docs/design.md`; the words are the same here.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Sequence
 from typing import Any
 
 from flowagent.core import ids
 from flowagent.core.commits import (
     Arrow,
     Commit,
-    Mark,
-    Marks,
     Sent,
     common_dominator,
     fold_order,
@@ -45,14 +42,14 @@ from flowagent.core.facts import Failure, Question, TaskStatus, Way
 from flowagent.core.nodes import END, ItemNode, MapNode
 from flowagent.core.policies import OnFailure
 from flowagent.core.scope import NO_RESULTS, GroupKey, Scope, Task
-from flowagent.core.slots import Slots
 from flowagent.core.tips import folded_ends, tails_of
 from flowagent.core.topology import Place, Topology
+from flowagent.core.turns import Turns
+from flowagent.core.visits import mark_again, marked, number_of
 from flowagent.core.writes import NOTHING, Values, Writes, applied
 from flowagent.errors import StateError
 
 _END = 1
-_CAN_GO_ON: frozenset[TaskStatus] = frozenset({"ready", "queued", "running"})
 
 
 class Machine:
@@ -71,8 +68,7 @@ class Machine:
         unmerged: tasks that could not be merged since this was last emptied, for the journal.
         questions: the open ones by id.
         steps: node visits so far, routers and items not counted.
-        is_replaying: whether records are told, which say themselves which items had a slot: until `look_again`
-            no other gets one.
+        turns: which items of maps with `at_most` have theirs.
     """
 
     def __init__(self, topology: Topology, values: Values, *, on_failure: OnFailure = "finish") -> None:
@@ -84,7 +80,7 @@ class Machine:
         self.unmerged: list[Task] = []
         self.questions: dict[str, Question] = {}
         self.steps = 0
-        self.is_replaying = False
+        self.turns = Turns(self.tasks, self.ready, self.stuck)
         self.root = Scope(topology, values, None)
 
     def begin(self) -> None:
@@ -159,7 +155,7 @@ class Machine:
         """A stuck container is tried again: what failed inside is run again, and nothing else."""
         self._unstick(task)
         task.attempt += 1
-        for inner in self._in_order(task):
+        for inner in self.turns.in_order(task):
             if inner.status == "failed":
                 self.retry(inner)
         self._look_around(task)  # failed merges are not run again
@@ -177,7 +173,7 @@ class Machine:
         task = self.tasks[question.task]
         task.answers = {**(task.answers or {}), question.name: data}
         if task.status == "asking":
-            self._make_ready(task)
+            self.turns.make_ready(task)
         return task
 
     def retry(self, task: Task) -> None:
@@ -187,10 +183,10 @@ class Machine:
         self._go_on_around(task)
         self._rise(task)
         if is_run_itself(task):
-            self._make_ready(task)
+            self.turns.make_ready(task)
             return
         task.status = "inside"
-        for inner in self._in_order(task):
+        for inner in self.turns.in_order(task):
             self.retry(inner)
         self._look_around(task)  # failed merges are not run again
 
@@ -203,7 +199,7 @@ class Machine:
     def put_back(self, task: Task) -> None:
         """A task that was called off before it was done may start anew."""
         if task.status == "running":
-            self._make_ready(task)
+            self.turns.make_ready(task)
 
     def memo(self, task: Task, name: str, data: Any) -> None:
         """Something was done through `ctx.step` and need not be done again."""
@@ -240,7 +236,7 @@ class Machine:
         scope.release(task.arrows, task.place)
         scope.live += 1 - len(task.arrows)
         task.arrows, task.parents, task.top, task.values, task.since_top = (onward,), (commit,), commit, values, NOTHING
-        self._make_ready(task)
+        self.turns.make_ready(task)
 
     # -- questions to the machine ----------------------------------------------------------------------------------
 
@@ -336,14 +332,14 @@ class Machine:
         if task.status == "queued":
             for slots, item in reversed(limited_items(task)):
                 if item not in slots.taken:
-                    self._let_on(slots, item)
+                    self.turns.let_on(slots, item)
 
     def look_again(self) -> None:
         """Find the containers that are stuck and share out the slots, after all was restored or replayed."""
-        self.is_replaying = False
+        self.turns.is_replaying = False
         for task in list(self.failing.values()):
             self._look_whether_stuck(holder_of(task))
-        self._share_out_anew()
+        self.turns.share_out_anew()
 
     # -- commits ---------------------------------------------------------------------------------------------------
 
@@ -354,7 +350,7 @@ class Machine:
         scope, top = task.scope, task.top
         schema = scope.topology.schema
         values = applied(schema.reducers, task.values, writes) if writes else task.values
-        commit = Commit(task.id, task.number, self._marks(task, top), task.parents, values)
+        commit = Commit(task.id, task.number, marked(task, top), task.parents, values)
         task.status = "over"  # a replay finishes tasks out of turn: `ready` has to let go of it
         del self.tasks[task.id]
         commit.dominator, commit.depth, commit.writes = top, top.depth + 1, writes
@@ -365,14 +361,6 @@ class Machine:
         self._send_on(scope, commit, ways, task, caught)
         if scope.owner is not None:
             self._look_around(scope.owner)
-
-    def _marks(self, task: Task, top: Commit) -> Marks:
-        slot = task.place.own_slot
-        if slot is None:
-            return top.marks
-        within = top.marks[task.place.slot]
-        mark = Mark(task.id, task.number, "" if within is None else within.visit, task.times)
-        return (*top.marks[:slot], mark, *top.marks[slot + 1 :])
 
     def _advance(self, task: Task, writes: Writes, way: Way, caught: tuple[Failure, ...] = ()) -> None:
         """What committing comes to for a token that is alone and has one way on, done in place.
@@ -385,7 +373,7 @@ class Machine:
         if writes:
             commit.values = applied(scope.topology.schema.reducers, task.values, writes)
         if place.own_slot is not None:
-            self._mark_again(task, commit, place.own_slot)
+            mark_again(task, commit, place.own_slot)
         commit.id = task.id
         commit.number = number
         arrow = task.arrows[0]
@@ -393,7 +381,7 @@ class Machine:
         place = scope.topology.places[arrow.head]
         times = 0
         if place.is_numbered:
-            number, times = _number(place, commit, scope)
+            number, times = number_of(place, commit, scope)
         task.begin(f"{place.code}@{number}" if number else place.code, place, number, times, commit.values)
         if caught:
             task.caught = caught
@@ -403,17 +391,6 @@ class Machine:
         if ready:
             ready.clear()  # a replay finishes tasks out of turn
         ready.append(task)
-
-    def _mark_again(self, task: Task, commit: Commit, slot: int) -> None:
-        """Note a visit in a commit that nobody else's marks were taken from."""
-        marks = commit.marks
-        mark = marks[slot]
-        if mark is None:
-            commit.marks = self._marks(task, commit)
-            return
-        within = marks[task.place.slot]
-        mark.visit, mark.number, mark.times = task.id, task.number, task.times
-        mark.within = "" if within is None else within.visit
 
     def _send_on(
         self,
@@ -468,14 +445,14 @@ class Machine:
     def _trigger(self, scope: Scope, place: Place, arrows: Sequence[Arrow], caught: tuple[Failure, ...] = ()) -> None:
         """Make the task of a node that some tokens have reached."""
         tail = arrows[0].tail
-        number, times = _number(place, tail, scope)
+        number, times = number_of(place, tail, scope)
         task = Task(ids.task_id(scope.prefix, place.code, number), scope, place, number, times)
         if caught:
             task.caught = caught
         self.tasks[task.id] = task
         if len(arrows) == 1:
             task.arrows, task.parents, task.top, task.values = arrows, (tail,), tail, tail.values
-            self._make_ready(task)
+            self.turns.make_ready(task)
             return
         order = {commit: at for at, commit in enumerate(fold_order([arrow.tail for arrow in arrows]))}
         task.arrows = sorted(arrows, key=lambda arrow: order[arrow.tail])
@@ -491,7 +468,7 @@ class Machine:
         except StateError as error:
             self._stand_unmerged(task, error)
         else:
-            self._make_ready(task)
+            self.turns.make_ready(task)
 
     def _stand_unmerged(self, task: Task, error: StateError) -> None:
         task.top = common_dominator(task.parents)
@@ -524,7 +501,7 @@ class Machine:
         task.items, task.slots = {}, slots_for(task)
         task.results = [None] * len(items)
         for index, item in enumerate(items):
-            self._make_ready(self._add_item(task, index, item))
+            self.turns.make_ready(self._add_item(task, index, item))
         if not items:
             self._close(task)
 
@@ -554,7 +531,7 @@ class Machine:
         self.failing.pop(task.id, None)
         if container.slots is not None:
             container.slots.leave(task)
-            self._share_out(container.slots)
+            self.turns.share_out(container.slots)
         if not container.items:
             self._close(container)
         self._look_around(container)
@@ -565,7 +542,7 @@ class Machine:
         if isinstance(task.place.node, ItemNode):
             self._gather(task)
         else:
-            self._make_ready(task)
+            self.turns.make_ready(task)
 
     def _gather(self, task: Task) -> None:
         """The commits of `Send` items meet in their target's own commit."""
@@ -583,79 +560,6 @@ class Machine:
         scope.live += len(onward) - len(task.arrows)
         task.arrows, task.parents, task.results = onward, commits, NO_RESULTS
         self._merge(task)
-
-    # -- slots -------------------------------------------------------------------------------------------------------
-
-    def _make_ready(self, task: Task) -> None:
-        """Let a task start, unless an item that it is or is inside of has to wait for its turn."""
-        if (task.container is not None or task.scope.owner is not None) and not self._get_slots(task):
-            task.status = "queued"
-            return
-        task.status = "ready"
-        self.ready.append(task)
-
-    def _get_slots(self, task: Task) -> bool:
-        """Whether each item around a task has a slot or gets one; from the outside in, the first without one waits."""
-        for slots, item in reversed(limited_items(task)):
-            if item in slots.taken:
-                continue
-            if slots.is_full or self.is_replaying:
-                slots.wait(item)
-                item.status = "queued"
-                return False
-            slots.take(item)
-        return True
-
-    def _share_out(self, slots: Slots) -> None:
-        """Give free slots to the items that wait for one."""
-        while slots.waiting and not (slots.is_full or self.is_replaying):
-            self._let_on(slots, slots.waiting[0])
-
-    def _let_on(self, slots: Slots, item: Task) -> None:
-        """It is an item's turn: what waits with it may go on."""
-        slots.take(item)
-        if is_run_itself(item):
-            self._make_ready(item)
-            return
-        item.status = "inside"
-        for inner in self._in_order(item):
-            if inner.status == "queued" and is_run_itself(inner):
-                self._make_ready(inner)
-
-    def _give_way(self, task: Task) -> None:
-        """Something has come to rest: the items around it in which nothing can go on leave their slots to others."""
-        for slots, item in limited_items(task):
-            if self._can_go_on(item):
-                return
-            slots.leave(item)
-            self._share_out(slots)
-
-    def _can_go_on(self, item: Task) -> bool:
-        """Whether there is anything to do in an item before somebody answers, settles a merge or tries again."""
-        if item.status in _CAN_GO_ON or not has_begun_inside(item):
-            return item.status in _CAN_GO_ON
-        # What is stuck is decided on at once, and is tried again or handled without having to wait.
-        going_on = chain(self.stuck, (one for one in self.tasks.values() if one.status in _CAN_GO_ON))
-        prefix = _prefixes_inside(item)
-        return any(one.id.startswith(prefix) for one in going_on)
-
-    def _share_out_anew(self) -> None:
-        """Who is under way keeps a slot; the others get what is left, in their order."""
-        self.ready = deque(dict.fromkeys(task for task in self.ready if task.status == "ready"))
-        waiting = _by_id(task for task in self.tasks.values() if task.status == "queued")
-        under_way = [task for task in self.tasks.values() if task.status in ("ready", "running")]
-        for task in self.tasks.values():
-            if task.slots is not None:
-                task.slots.clear()
-        for task in (*under_way, *map(holder_of, self.stuck)):
-            for slots, item in limited_items(task):
-                slots.take(item)
-        for task in waiting:
-            if not is_run_itself(task):
-                task.status = "inside"
-        for task in waiting:
-            if is_run_itself(task):
-                self._make_ready(task)
 
     # -- the end -----------------------------------------------------------------------------------------------------
 
@@ -680,7 +584,7 @@ class Machine:
         scope.values, scope.since = values, since
         if scope.owner is not None:
             scope.owner.closing = True
-            self._make_ready(scope.owner)
+            self.turns.make_ready(scope.owner)
 
     # -- failures ----------------------------------------------------------------------------------------------------
 
@@ -704,7 +608,7 @@ class Machine:
     def _drop_inside(self, task: Task) -> None:
         """Forget all that a container holds; it is over."""
         self._unstick(task)
-        for inner in list(self._inside(task)):
+        for inner in list(self.turns.inside(task)):
             del self.tasks[inner.id]
             self.failing.pop(inner.id, None)
             self._unstick(inner)
@@ -712,14 +616,6 @@ class Machine:
             for question in [one for one in self.questions.values() if one.task == inner.id]:
                 del self.questions[question.id]
         task.items = task.child = task.slots = None
-
-    def _inside(self, task: Task) -> Iterator[Task]:
-        prefix = _prefixes_inside(task)
-        return (other for other in self.tasks.values() if other.id.startswith(prefix))
-
-    def _in_order(self, task: Task) -> list[Task]:
-        """What is inside a task, by id: after a crash the tasks may lie in another order."""
-        return _by_id(self._inside(task))
 
     def _unstick(self, task: Task) -> None:
         if task in self.stuck:
@@ -738,7 +634,7 @@ class Machine:
         if self.failing:
             self._look_whether_stuck(task)
         if self.failing or self.questions:
-            self._give_way(task)
+            self.turns.give_way(task)
 
     def _look_whether_stuck(self, task: Task | None) -> None:
         """A container that catches failures fails once, when all else inside has gone as far as it can."""
@@ -754,7 +650,7 @@ class Machine:
         has_failed = task.status == "failed"
         if not has_begun_inside(task):
             return has_failed
-        for other in self._inside(task):
+        for other in self.turns.inside(task):
             if other.status in ("ready", "queued", "running", "asking"):
                 return False
             if other.status == "failed":
@@ -765,7 +661,7 @@ class Machine:
 
     def failures_inside(self, task: Task) -> tuple[Failure, ...]:
         """Why a container is stuck: the failures of the tasks inside, in the order of their ids."""
-        return tuple(failure for one in self._in_order(task) if one.status == "failed" for failure in one.failures)
+        return tuple(failure for one in self.turns.in_order(task) if one.status == "failed" for failure in one.failures)
 
     def _may_start(self, task: Task) -> bool:
         """Whether a task may start although others have failed."""
@@ -774,32 +670,6 @@ class Machine:
         return all(is_contained(failed) or is_beside(task, failed) for failed in self.failing.values())
 
 
-def _prefixes_inside(task: Task) -> tuple[str, str]:
-    """What the ids of all that a task holds begin with."""
-    return f"{task.id}/", f"{task.id}["
-
-
-def _by_id(tasks: Iterable[Task]) -> list[Task]:
-    return sorted(tasks, key=lambda task: ids.natural(task.id))
-
-
 def _is_alone(scope: Scope) -> bool:
     """Whether nothing is left of a run but the one live token: no branch has ended, and no joins count their turns."""
     return scope.owner is None and not scope.ended and not scope.topology.has_ties
-
-
-def _number(place: Place, tail: Commit, scope: Scope) -> tuple[str, int]:
-    """The visit part of a new task's id, and which time round it is."""
-    if not place.is_numbered:
-        return tail.number, 0
-    within = tail.marks[place.slot]
-    assert within is not None, f"no visit of the dominator of {place.name!r} is known; this is a bug in flowagent"
-    if place.each:
-        return ids.triggered(within.number, tail.id), 0
-    if not place.comes_round or place.own_slot is None:
-        return within.number, 0
-    before = tail.marks[place.own_slot]
-    times = before.times + 1 if before is not None and before.within == within.visit else 1
-    if place.tie is not None:  # fired alone, it may be reached again by what does not descend from that firing
-        times = scope.fired[place.index, within.visit]
-    return f"{within.number}.{times}" if within.number else str(times), times
