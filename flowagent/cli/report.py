@@ -7,8 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from pydantic_core import from_json
-
 from flowagent.cli import values
 from flowagent.cli.kept import DEFAULT_STORE
 from flowagent.cli.output import Output, counted, readable
@@ -16,6 +14,7 @@ from flowagent.cli.problems import DONE, FAILED, INTERRUPTED, LIMIT, WAITING, Ex
 from flowagent.core.facts import Question
 from flowagent.core.records import Status
 from flowagent.core.run import Run
+from flowagent.core.secret import shown
 from flowagent.errors import NodeError
 
 CODES: Final[dict[Status, ExitCode]] = {
@@ -94,7 +93,7 @@ def document(run: Run[Any], way: Way) -> dict[str, Any]:
 
 def plain_state(run: Run[Any]) -> Any:
     """The state as JSON has it."""
-    return from_json(run.state.model_dump_json(warnings=False))
+    return shown(run.state)
 
 
 def plain_error(error: NodeError) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from flowagent.core.nodes import FunctionNode, GateNode, Goto, GraphNode, ItemEr
 from flowagent.core.reducers import Replace
 from flowagent.core.schema import Schema
 from flowagent.core.scope import Task
+from flowagent.core.secret import MASK
 from flowagent.core.topology import Place
 from flowagent.core.writes import NOTHING, Values, Write, Writes
 from flowagent.errors import RoutingError, StateError, UnstorableError
@@ -141,8 +142,10 @@ def _sent(task: Task, head: int, send: Send) -> Sent:
         return Sent(*codec.through(codec.validate(send.item)))
     except UnstorableError as error:
         raise UnstorableError(f"an item for `{send.target}` {error}") from error
-    except Exception as error:
-        raise UnstorableError(f"an item for `{send.target}` does not fit its first parameter: {told(error)}") from error
+    except Exception as error:  # noqa: BLE001  # raised again, from its cause if that may be shown
+        raise UnstorableError(
+            f"an item for `{send.target}` does not fit its first parameter: {told(error, codec.secret)}"
+        ) from (None if codec.secret else error)
 
 
 def item_result(task: Task, returned: object) -> tuple[Any, bytes]:
@@ -157,10 +160,11 @@ def item_result(task: Task, returned: object) -> tuple[Any, bytes]:
         return codec.through(codec.validate(views.plain(returned)))
     except UnstorableError as error:
         raise UnstorableError(f"its result for `{node.into}` {error}") from error
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  # raised again, from its cause if that may be shown
         raise StateError(
-            f"returned {short(returned)}, which does not fit the elements of `{node.into}`: {told(error)}"
-        ) from error
+            f"returned {MASK if codec.secret else short(returned)}, which does not fit the elements of "
+            f"`{node.into}`: {told(error, codec.secret)}"
+        ) from (None if codec.secret else error)
 
 
 # -- containers ----------------------------------------------------------------------------------------------------
@@ -277,5 +281,6 @@ def gate_result(task: Task, value: Any, key: str) -> tuple[Writes, Sequence[Way]
         return writes, task.place.ways
     target = node.to.get(value)
     if target is None:
-        raise RoutingError(f"gate `{node.name}` has no way for the answer {short(value)}: {_known(task.place, task)}")
+        answer = MASK if node.into in schema.secrets else short(value)
+        raise RoutingError(f"gate `{node.name}` has no way for the answer {answer}: {_known(task.place, task)}")
     return writes, (_way(task, target),)

@@ -23,6 +23,7 @@ from flowagent.core.position import loaded_write
 from flowagent.core.records import Record
 from flowagent.core.schema import Schema
 from flowagent.core.scope import Task
+from flowagent.core.secret import masked
 from flowagent.core.topology import Place, Topology
 from flowagent.core.writes import WriteKind, Writes, tupled
 from flowagent.errors import ConflictError, StateError, StoreError
@@ -233,7 +234,7 @@ def replay(machine: Machine, run_id: str, records: Iterable[Record]) -> None:
             raise StateError(
                 f"record {record.seq} of run `{run_id}` ({record.kind} {data.get('task', '')}) does not fit today's "
                 f"state: {problem}",
-                raw=data.get("writes", data),
+                raw=masked(data.get("writes", data)),
                 problems=[problem],
             ) from error
         except (KeyError, IndexError, TypeError, AttributeError, AssertionError) as error:

@@ -179,17 +179,12 @@ class EncryptedStore:
     async def _opened_all(self, run_id: str, records: Sequence[Record]) -> list[Record]:
         """Records decrypted, each as one of the run that wrote it: the first ones may be shared with a parent."""
         opened: list[Record] = []
-        left: Sequence[Record] = records
-        owner: str | None = run_id
-        while left and owner is not None:
-            info = await self._store.info(owner)
-            opened += [
-                Record(seq, kind, self._opened(owner, kind, seq, data))
-                for seq, kind, data in reversed(left)
-                if seq > info.parent_seq
-            ]
-            left = [record for record in left if record.seq <= info.parent_seq]
-            owner = info.parent
+        info: RunInfo | None = None
+        # From the last one back, as a parent's come before its child's, and those of its own parent before them.
+        for seq, kind, data in reversed(records):
+            while info is None or (info.parent is not None and seq <= info.parent_seq):
+                info = await self._store.info(run_id if info is None else str(info.parent))
+            opened.append(Record(seq, kind, self._opened(info.run_id, kind, seq, data)))
         return opened[::-1]
 
     def _closed(self, run_id: str, kind: str, seq: int, data: bytes) -> bytes:
