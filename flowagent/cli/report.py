@@ -47,18 +47,20 @@ class Way:
         store: its store's file.
         graph: `MODULE:GRAPH`, if it has to be said.
         deps: `MODULE:OBJECT`, if it has to be said.
+        key_env: the environment variable with the store's keys, if it is encrypted.
     """
 
     run_id: str
     store: str = DEFAULT_STORE
     graph: str | None = None
     deps: str | None = None
+    key_env: str | None = None
 
     def command(self, *more: str, verb: str = "resume") -> str:
         """The exact command, quoted for a shell."""
         words = ["flowagent", verb, *(["--", self.run_id] if self.run_id.startswith("-") else [self.run_id])]
         options = list(more)
-        for name, value in (("--graph", self.graph), ("--deps", self.deps)):
+        for name, value in (("--graph", self.graph), ("--deps", self.deps), ("--key-env", self.key_env)):
             if value is not None:
                 options += [name, value]
         if self.store != DEFAULT_STORE:

@@ -191,6 +191,11 @@ def read(run_id: str, record: Record) -> dict[str, Any]:
     try:
         return forms.read(record.kind, record.data)
     except ValueError as error:
+        if record.data.startswith(b"\xfa"):  # no JSON and no UTF-8 begins so
+            raise StoreError(
+                f"record {record.seq} of run `{run_id}` ({record.kind}) is encrypted: read it through "
+                "EncryptedStore(store, keys=[...]), on the command line with --key-env"
+            ) from error
         why = problems_of(error) if isinstance(error, ValidationError) else str(error)
         raise StoreError(f"record {record.seq} of run `{run_id}` ({record.kind}) is damaged: {why}") from error
 

@@ -22,8 +22,8 @@ def faults_of_secrets(
         for name in sorted(marked_in(state)):
             if state.model_fields[name].repr:
                 yield (
-                    f"field `{name}` is secret, and repr() of a `{state.__name__}` would show it: add Field(repr=False), "
-                    "or derive the model from State"
+                    f"field `{name}` is secret, and repr() of a `{state.__name__}` would show it: "
+                    "add Field(repr=False), or derive the model from State"
                 )
     schema = schema_of(state)
     for name, child in children.items():
