@@ -102,12 +102,12 @@ class Attempt:
                 f"the question `{name}` could never be answered, as no store was given that the run could be resumed "
                 "from: pass store='runs.db', or an explicit MemoryStore()"
             )
+        codec = codec_of(schema, ConfigDict())
+        if codec.secret:
+            self.hold_secret(f"the answer to `{name}`")
         self.asked = True
         question_id = f"{self.task.id}?{name}"
         if question_id not in self._engine.machine.questions:
-            codec = codec_of(schema, ConfigDict())
-            if codec.secret:
-                self.hold_secret(f"the answer to `{name}`")
             described = codec.adapter.json_schema()
             asked = Question(
                 id=question_id,

@@ -17,6 +17,7 @@ from typing import Any, Final, Literal, get_args, get_origin
 import pydantic
 from pydantic import BaseModel
 from pydantic_core import SchemaSerializer, from_json, to_json
+from typing_extensions import is_typeddict
 
 MASK: Final = "**********"
 """What is shown in place of a secret, as pydantic does."""
@@ -31,7 +32,17 @@ _TYPES: Final = (pydantic.SecretStr, pydantic.SecretBytes, pydantic.Secret)
 
 
 class Secret:
-    """The class of `secret`, which marks a field."""
+    """The class of `secret`, which marks a field.
+
+    Example:
+        >>> from typing import Annotated
+        >>> from flowagent import State, secret
+        >>> class Login(State):
+        ...     user: str
+        ...     password: Annotated[str, secret]
+        >>> Login(user="ada", password="hunter2")
+        Login(user='ada', password='**********')
+    """
 
     __slots__ = ()
 
@@ -44,15 +55,6 @@ secret: Final = Secret()
 
 Such a field is stored only encrypted, and shown as asterisks by all that flowagent shows: events, errors, pictures,
 histories, the command line, `repr` of a `State`. What your own code prints or raises is your own.
-
-Example:
-    >>> from typing import Annotated
-    >>> from flowagent import State
-    >>> class Login(State):
-    ...     user: str
-    ...     password: Annotated[str, secret]
-    >>> Login(user="ada", password="hunter2")
-    Login(user='ada', password='**********')
 """
 
 
@@ -107,7 +109,7 @@ def _inside(part: type) -> Iterator[Any]:
     if issubclass(part, BaseModel):
         for info in part.model_fields.values():
             yield pydantic.SecretStr if is_marked(info.metadata) else info.annotation
-    elif dataclasses.is_dataclass(part) or typing.is_typeddict(part) or hasattr(part, "_make"):
+    elif dataclasses.is_dataclass(part) or is_typeddict(part) or hasattr(part, "_make"):
         try:
             yield from typing.get_type_hints(part, include_extras=True).values()
         except NameError:  # a name of the user's that is not there at run time: pydantic will say so

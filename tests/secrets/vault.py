@@ -10,7 +10,11 @@ from pydantic import SecretBytes, SecretStr
 
 from flowagent import END, START, Context, Goto, Graph, Retry, State, Update, append, secret
 
-KINDS = "password token seal part result memo pin asked child wrong rewritten mangled plain error".split()
+KINDS = (
+    *("password", "token", "seal", "part", "result", "memo", "pin", "asked", "child"),  # what is stored
+    *("wrong", "rewritten", "mangled"),  # what is refused
+    *("plain", "error"),  # what is no secret
+)
 
 
 def canary(kind: str) -> str:
