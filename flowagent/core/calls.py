@@ -39,9 +39,14 @@ def node_result(task: Task, returned: object, key: str, view: BaseModel | None) 
         return schema.update(task.values, jump.update, key=key, view=view), (way,)
     if place.chooses and isinstance(place.node, FunctionNode):
         raise RoutingError(
-            f"node `{place.name}` declares targets, so it must return a Goto(target, update), not {short(returned)}"
+            f"node `{place.name}` declares targets, so it must return a Goto(target, update), not {_quoted(task, returned)}"
         )
     return schema.update(task.values, returned, key=key, view=view), place.ways
+
+
+def _quoted(task: Task, value: object) -> str:
+    """What a node returned, for a message: where its state has secrets there may be one in it."""
+    return f"a `{type(value).__name__}`" if task.scope.topology.schema.secrets else short(value)
 
 
 def router_result(task: Task, returned: object) -> Sequence[Way]:
@@ -59,8 +64,8 @@ def router_result(task: Task, returned: object) -> Sequence[Way]:
     if not chosen:
         if node.empty is None or returned is None:
             raise RoutingError(
-                f"router `{node.name}` returned {short(returned)}: name a target ({_known(task.place, task)}), or "
-                "declare where to go without one with empty=..."
+                f"router `{node.name}` returned {_quoted(task, returned)}: name a target ({_known(task.place, task)}), "
+                "or declare where to go without one with empty=..."
             )
         return [_way(task, node.empty)]
     sent: dict[int, list[Sent]] = {}
@@ -87,8 +92,8 @@ def _labelled(task: Task, node: RouterNode, label: object) -> str:
         if isinstance(label, str):
             return label
         raise RoutingError(
-            f"router `{node.name}` returned {short(label)}, a `{type(label).__name__}`; it may return the names "
-            f"{_known(task.place, task)}, a list of them, or Sends"
+            f"router `{node.name}` returned {_quoted(task, label)}, a `{type(label).__name__}`; it may return the "
+            f"names {_known(task.place, task)}, a list of them, or Sends"
         )
     try:
         found = node.labels.get(label)
@@ -96,7 +101,7 @@ def _labelled(task: Task, node: RouterNode, label: object) -> str:
         found = None
     if found is None:
         raise RoutingError(
-            f"router `{node.name}` returned {short(label)}, which its to= does not list: it lists "
+            f"router `{node.name}` returned {_quoted(task, label)}, which its to= does not list: it lists "
             f"{', '.join(repr(known) for known in node.labels)}"
         )
     return found
@@ -114,7 +119,7 @@ def _head(task: Task, target: object) -> int:
         near = get_close_matches(str(target), names, n=1)
         hint = f"; did you mean `{near[0]}`?" if near else ""
         raise RoutingError(
-            f"`{place.name}` chose {short(target)}, which it does not declare: {_known(place, task)}{hint}"
+            f"`{place.name}` chose {_quoted(task, target)}, which it does not declare: {_known(place, task)}{hint}"
         )
     return head
 

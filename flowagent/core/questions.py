@@ -16,7 +16,7 @@ from flowagent.core.fields import Codec, codec_of, told
 from flowagent.core.machine import Machine
 from flowagent.core.nodes import GateNode
 from flowagent.core.scope import Task
-from flowagent.core.secret import MASK, Masked, asks_secret, revealed, unsealed
+from flowagent.core.secret import MASK, Masked, asks_secret, opened, revealed, unsealed
 from flowagent.core.writes import Writes
 from flowagent.errors import AnswerError, UnstorableError
 
@@ -56,12 +56,12 @@ def once_update(task: Task, known: str, key: str) -> tuple[Writes | None, Sequen
     if answer == "abort":
         return None, ()
     if task.place.is_router:
-        return {}, calls.router_result(task, answer["result"])
+        return {}, calls.router_result(task, opened(answer["result"]))
     if task.place.chooses:
         raise AnswerError(
             f"`{task.place.name}` chooses its target, so its result cannot be given; answer retry or abort"
         )
-    return calls.node_result(task, answer["result"], key, None)
+    return calls.node_result(task, opened(answer["result"]), key, None)
 
 
 def accepted(machine: Machine, answers: Mapping[str, Any]) -> dict[str, bytes]:
@@ -102,7 +102,8 @@ def _question(machine: Machine, name: str) -> Question:
 
 def _fitting(machine: Machine, question: Question, answer: Any) -> bytes:
     if question.purpose == "once":
-        return _fitting_once(question, answer)
+        secret = bool(machine.tasks[question.task].scope.topology.schema.secrets)
+        return _fitting_once(question, answer, secret=secret)
     task = machine.tasks[question.task]
     node = task.place.node
     if isinstance(node, GateNode):
@@ -118,9 +119,11 @@ def _fitting(machine: Machine, question: Question, answer: Any) -> bytes:
     return _by_json_schema(question, answer)
 
 
-def _fitting_once(question: Question, answer: Any) -> bytes:
+def _fitting_once(question: Question, answer: Any, *, secret: bool) -> bytes:
     if answer not in ("retry", "abort") and not (isinstance(answer, dict) and set(answer) == {"result"}):
         raise AnswerError(f"the answer to `{question.id}` does not fit: {ONCE_ANSWERS}")
+    if secret and isinstance(answer, dict):  # which part of the result is, only the node's update will tell
+        return b'{"result":%b}' % _as_plain(question, revealed(answer["result"]), secret=True)
     return _as_plain(question, answer)
 
 

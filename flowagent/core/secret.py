@@ -165,6 +165,11 @@ def unsealed(data: bytes | str) -> bytes | str:
     return data[len(SEALED) : -1] if data.startswith(SEALED) else data
 
 
+def opened(plain: Any) -> Any:
+    """The plain data of a secret value, or of any other as it is."""
+    return plain["$secret"] if isinstance(plain, dict) and len(plain) == 1 and "$secret" in plain else plain
+
+
 def masked(plain: Any) -> Any:
     """Plain data of a record, with the mask in place of each secret value."""
     if isinstance(plain, dict):

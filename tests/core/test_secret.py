@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, cast
 
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, Secret, SecretBytes, SecretStr, field_validator, model_validator
@@ -92,7 +92,7 @@ def test_a_model_tells_its_secret_fields() -> None:
         c: Annotated[list[str], append, secret] = []
         d: Annotated[dict[str, SecretStr], merge] = {}
 
-    model: type[BaseModel] = Model
+    model = cast("type[BaseModel]", Model)
     assert secrets_of(model) == _schema(model).secrets == {"b", "c", "d"}
 
 
@@ -314,6 +314,41 @@ def test_items_are_secret_if_their_type_is(tmp_path: Any) -> None:
     with pytest.raises(RunFailed) as caught:
         graph.run_sync(store=MemoryStore())
     assert HIDDEN not in str(caught.value)
+
+
+def test_what_a_node_returned_by_mistake_is_not_quoted_where_there_are_secrets() -> None:
+    """Its type is told; where a state has no secrets, all of it."""
+
+    def told(state: type[State]) -> str:
+        graph = Graph("g", state)
+
+        def jump(given: Any) -> Any:
+            return {"word": HIDDEN}
+
+        graph.node(jump, to=[END])
+        graph.chain(START, "jump")
+        with pytest.raises(RunFailed) as caught:
+            graph.run_sync({"word": ""})
+        return str(caught.value)
+
+    assert "must return a Goto(target, update), not a `dict`" in told(Noted)
+    assert "must return a Goto(target, update), not {'word': 'hunter2'}" in told(Open)
+
+
+def test_the_result_of_a_side_effect_that_a_person_gives_is_masked_in_the_history() -> None:
+    """An answer to what became of a call may hold any field, so all of it is secret; the node's update is as given."""
+    store, graph = MemoryStore(), Graph("g", Noted)
+
+    @graph.node(once=True)
+    def pay(state: Noted) -> Update:
+        raise OSError("the line is dead")
+
+    graph.chain(START, pay, END)
+    (question,) = graph.run_sync({"word": ""}, store=store, run_id="r").questions
+    run = graph.resume_sync("r", answers={question.id: {"result": {"word": HIDDEN}}}, store=store)
+    assert (run.status, run.state.word) == ("completed", HIDDEN)
+    assert [step.detail for step in run.history if step.kind == "answered"] == [{"result": MASK}]
+    assert HIDDEN not in repr(run.history)
 
 
 # -- what check says ---------------------------------------------------------------------------------------------------
