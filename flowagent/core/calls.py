@@ -39,7 +39,8 @@ def node_result(task: Task, returned: object, key: str, view: BaseModel | None) 
         return schema.update(task.values, jump.update, key=key, view=view), (way,)
     if place.chooses and isinstance(place.node, FunctionNode):
         raise RoutingError(
-            f"node `{place.name}` declares targets, so it must return a Goto(target, update), not {_quoted(task, returned)}"
+            f"node `{place.name}` declares targets, so it must return a Goto(target, update), not "
+            f"{_quoted(task, returned)}"
         )
     return schema.update(task.values, returned, key=key, view=view), place.ways
 
