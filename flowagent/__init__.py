@@ -18,6 +18,7 @@ from flowagent.core.reducers import (
     union,
 )
 from flowagent.core.run import Run
+from flowagent.core.secret import secret
 from flowagent.core.state import State, replace
 from flowagent.core.version import VERSION as __version__  # noqa: N811  # the name that tools look for
 
@@ -47,5 +48,6 @@ __all__ = [
     "minimum",
     "reducer",
     "replace",
+    "secret",
     "union",
 ]

@@ -14,6 +14,7 @@
     |-- RunNotFound           no such run in the store that was searched
     |-- GraphChanged          the stored run is no possible history of today's graph
     |-- StoreError            the store could not save or load
+    |   `-- DecryptionError   a record is encrypted with another key, was altered, or is not encrypted
     `-- DrawError             a picture could not be made
 
 One class for each thing a caller would want to catch apart. The facts are attributes; the text says what
@@ -154,6 +155,10 @@ class GraphChanged(FlowAgentError):
 
 class StoreError(FlowAgentError):
     """Raised when a store cannot save or load: damaged, foreign, full, read-only, locked or of a newer format."""
+
+
+class DecryptionError(StoreError):
+    """Raised when a record cannot be decrypted: its key is missing, or it was altered; the stored run is unharmed."""
 
 
 class DrawError(FlowAgentError):

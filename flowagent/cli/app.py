@@ -13,6 +13,7 @@ from flowagent.cli.kept import DEFAULT_STORE
 from flowagent.cli.launch import Additions, Settings
 from flowagent.cli.output import Output, prepare_streams, wants_tracebacks
 from flowagent.cli.problems import DONE, FAILED, INTERRUPTED, USAGE, CommandError, ExitCode, told
+from flowagent.cli.report import Way
 from flowagent.core.policies import Durability, OnFailure
 from flowagent.core.version import VERSION
 from flowagent.errors import FlowAgentError
@@ -38,6 +39,10 @@ Elsewhere = Annotated[
     typer.Option("--graph", metavar="MODULE:GRAPH", help="Where the graph is; by default where it was last run from."),
 ]
 StorePath = Annotated[str, typer.Option("--store", metavar="FILE", help="The SQLite file that keeps the runs.")]
+KeyEnv = Annotated[
+    str | None,
+    typer.Option("--key-env", metavar="NAME", help="The environment variable with the keys of an encrypted store."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stdout, nothing else there.")]
 Deps = Annotated[
     str | None,
@@ -115,6 +120,7 @@ def run(
         str | None, typer.Option("--run-id", metavar="ID", help="The run's name; a known one is gone on with.")
     ] = None,
     store: StorePath = DEFAULT_STORE,
+    key_env: KeyEnv = None,
     deps: Deps = None,
     steps: Steps = None,
     seconds: Seconds = None,
@@ -126,6 +132,7 @@ def run(
     """Run a graph. Every step is stored: whatever stops it, `flowagent resume` goes on from there."""
     settings = Settings(
         store=store,
+        key_env=key_env,
         deps=deps,
         steps=steps,
         seconds=seconds,
@@ -157,6 +164,7 @@ def resume(
         bool, typer.Option("--accept-changes", help="Go on although the graph has changed.")
     ] = False,
     store: StorePath = DEFAULT_STORE,
+    key_env: KeyEnv = None,
     deps: Deps = None,
     steps: Steps = None,
     seconds: Seconds = None,
@@ -168,6 +176,7 @@ def resume(
     """Go on with a run: answer its questions, try failed tasks again. Nothing that was recorded is run again."""
     settings = Settings(
         store=store,
+        key_env=key_env,
         deps=deps,
         steps=steps,
         seconds=seconds,
@@ -209,10 +218,12 @@ def show_run(
         str | None, typer.Option("--draw", metavar="FILE", help="Also draw what happened: .svg, .png, .dot or .mmd.")
     ] = None,
     store: StorePath = DEFAULT_STORE,
+    key_env: KeyEnv = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what happened in a run. Needs only the store; with --graph the state is shown too."""
-    _end(lambda output: show.show(run_id, graph, file, store, output), as_json=as_json)
+    way = Way(run_id=run_id, store=store, graph=graph, key_env=key_env)
+    _end(lambda output: show.show(way, file, output), as_json=as_json)
 
 
 @app.command("demo", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})

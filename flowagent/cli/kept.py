@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Generator
 from difflib import get_close_matches
 from pathlib import Path
@@ -12,7 +13,7 @@ from flowagent.cli.problems import CommandError
 from flowagent.cli.remembered import FOLDER
 from flowagent.core.loops import run_blocking
 from flowagent.core.records import RunInfo
-from flowagent.errors import RunNotFound
+from flowagent.errors import RunNotFound, StoreError
 from flowagent.stores import Store, open_store
 
 DEFAULT_STORE: Final = str(FOLDER / "runs.db")
@@ -21,15 +22,16 @@ _SEARCHED: Final = 200
 
 
 @contextlib.contextmanager
-def opened(path: str, *, make: bool = False) -> Generator[Store]:
+def opened(path: str, *, make: bool = False, key_env: str | None = None) -> Generator[Store]:
     """A store, closed again at the end.
 
     Args:
         path: its file.
         make: whether a file that is not there will be made.
+        key_env: the environment variable with the keys, if the store is encrypted.
 
     Raises:
-        CommandError: there is no such file.
+        CommandError: there is no such file, or no key.
     """
     if not path or path == ":memory:":
         raise CommandError("--store needs the path of a file, such as `runs.db`: runs in memory end with the command")
@@ -37,10 +39,27 @@ def opened(path: str, *, make: bool = False) -> Generator[Store]:
         what = "no run was started in this directory, or it is kept in another --store" if path == DEFAULT_STORE else ""
         raise CommandError(f"there is no store `{path}`: {what or 'check --store'}")
     store = open_store(path)
+    if key_env is not None:
+        store = _encrypted(store, key_env)
     try:
         yield store
     finally:
         run_blocking(store.close())
+
+
+def _encrypted(store: Store, variable: str) -> Store:
+    """The store, encrypted by the keys in an environment variable: they stand in no command and no history of them."""
+    from flowagent.stores import EncryptedStore  # noqa: PLC0415  # cryptography is loaded when it is needed (P14)
+
+    keys = os.environ.get(variable, "").replace(",", " ").split()
+    if not keys:
+        raise CommandError(
+            f"--key-env {variable}: there is no key in that environment variable; flowagent.stores.new_key() makes one"
+        )
+    try:
+        return EncryptedStore(store, keys)
+    except StoreError as error:
+        raise CommandError(f"--key-env {variable}: {error}") from error
 
 
 def found(store: Store, run_id: str) -> RunInfo:

@@ -36,6 +36,7 @@ class Settings:
     """What `run` and `resume` have in common; None means that it was not said."""
 
     store: str = DEFAULT_STORE
+    key_env: str | None = None
     deps: str | None = None
     steps: int | None = None
     seconds: float | None = None
@@ -84,7 +85,7 @@ def run(target: str, given: str | None, run_id: str | None, settings: Settings, 
     data = values.read_input(given, graph.topology.schema)
     if graph.store is not None:
         output.tell(f"note: graph `{graph.name}` has a store of its own; this run is kept in `{settings.store}`")
-    with kept.opened(settings.store, make=True) as store:
+    with kept.opened(settings.store, make=True, key_env=settings.key_env) as store:
         with output.quiet():
             options = settings.options(store, graph, output)
         name = run_id if run_id is not None else uuid.uuid4().hex[:12]
@@ -106,7 +107,7 @@ def resume(run_id: str, target: str | None, additions: Additions, settings: Sett
     """Go on with a stored run; tells how it stands then."""
     retry = values.read_retries(additions.retry)
     resolve = values.read_resolve(additions.resolve)
-    with kept.opened(settings.store) as store:
+    with kept.opened(settings.store, key_env=settings.key_env) as store:
         info = kept.found(store, run_id)
         with output.quiet():
             graph, target, settings = located(run_id, info.graph, target, settings)
@@ -166,6 +167,7 @@ def _way(run_id: str, graph: Graph[Any, Any], target: str, settings: Settings) -
     return Way(
         run_id=run_id,
         store=settings.store,
+        key_env=settings.key_env,
         graph=None if noted else target,
         deps=None if noted else settings.deps,
     )
@@ -228,5 +230,6 @@ def _interrupted(watch: _Watch, graph: Graph[Any, Any], way: Way, output: Output
         return INTERRUPTED
     output.tell(f"\ninterrupted; run `{way.run_id}` is stored, go on with:\n  {way.command()}", style="yellow")
     if output.as_json:
-        output.document(report.document(graph.load_sync(way.run_id, store=way.store), way))
+        with kept.opened(way.store, key_env=way.key_env) as store:
+            output.document(report.document(graph.load_sync(way.run_id, store=store), way))
     return INTERRUPTED

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from pydantic_core import from_json
-
 from flowagent.cli import values
 from flowagent.cli.kept import DEFAULT_STORE
 from flowagent.cli.output import Output, counted, readable
@@ -16,6 +14,7 @@ from flowagent.cli.problems import DONE, FAILED, INTERRUPTED, LIMIT, WAITING, Ex
 from flowagent.core.facts import Question
 from flowagent.core.records import Status
 from flowagent.core.run import Run
+from flowagent.core.secret import shown
 from flowagent.errors import NodeError
 
 CODES: Final[dict[Status, ExitCode]] = {
@@ -48,18 +47,20 @@ class Way:
         store: its store's file.
         graph: `MODULE:GRAPH`, if it has to be said.
         deps: `MODULE:OBJECT`, if it has to be said.
+        key_env: the environment variable with the store's keys, if it is encrypted.
     """
 
     run_id: str
     store: str = DEFAULT_STORE
     graph: str | None = None
     deps: str | None = None
+    key_env: str | None = None
 
     def command(self, *more: str, verb: str = "resume") -> str:
         """The exact command, quoted for a shell."""
         words = ["flowagent", verb, *(["--", self.run_id] if self.run_id.startswith("-") else [self.run_id])]
         options = list(more)
-        for name, value in (("--graph", self.graph), ("--deps", self.deps)):
+        for name, value in (("--graph", self.graph), ("--deps", self.deps), ("--key-env", self.key_env)):
             if value is not None:
                 options += [name, value]
         if self.store != DEFAULT_STORE:
@@ -94,7 +95,7 @@ def document(run: Run[Any], way: Way) -> dict[str, Any]:
 
 def plain_state(run: Run[Any]) -> Any:
     """The state as JSON has it."""
-    return from_json(run.state.model_dump_json(warnings=False))
+    return shown(run.state)
 
 
 def plain_error(error: NodeError) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any, Final, cast, get_args
 
@@ -83,16 +83,17 @@ def _utc(at: float) -> str:
 # -- one run -----------------------------------------------------------------------------------------------------------
 
 
-def show(run_id: str, target: str | None, file: str | None, store: str, output: Output) -> ExitCode:
+def show(way: Way, file: str | None, output: Output) -> ExitCode:
     """Tell what happened in a run; with its graph, also its state and picture."""
-    with opened(store) as opened_store:
+    run_id, target, store = way.run_id, way.graph, way.store
+    with opened(store, key_env=way.key_env) as opened_store:
         info = found(opened_store, run_id)
         story = story_of(info, run_blocking(opened_store.read(run_id)))
         loaded = _loaded(story, target, opened_store, output) if target is not None or file is not None else None
         if output.as_json:
             output.document(_document(story, loaded, store))
         else:
-            _tell(story, loaded, Way(run_id=run_id, store=store), output)
+            _tell(story, loaded, replace(way, graph=None), output)
         if loaded is not None and file is not None:
             define.save(loaded.draw(), file, None, output)
     return DONE

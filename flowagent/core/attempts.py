@@ -13,12 +13,13 @@ from pydantic import BaseModel, ConfigDict
 
 from flowagent.core.context import Context, Paused
 from flowagent.core.facts import Question
-from flowagent.core.fields import Codec
+from flowagent.core.fields import codec_of
 from flowagent.core.loops import inline
 from flowagent.core.nodes import Function
 from flowagent.core.scope import Task
+from flowagent.core.secret import ENCRYPT
 from flowagent.core.threads import in_thread
-from flowagent.errors import FlowAgentError
+from flowagent.errors import FlowAgentError, UnstorableError
 
 if TYPE_CHECKING:
     from flowagent.core.engine import Engine
@@ -80,6 +81,11 @@ class Attempt:
         self._refuse_when_over()
         return (self.task.memos or {}).get(name)
 
+    def hold_secret(self, what: str) -> None:
+        """See `Port.hold_secret`."""
+        if not self._engine.keeps_secrets:
+            raise UnstorableError(f"{what} is secret, and the store of this run is not encrypted: {ENCRYPT}")
+
     async def remember(self, name: str, data: dict[str, Any]) -> None:
         """See `Port.remember`."""
         self._refuse_when_over()
@@ -96,10 +102,13 @@ class Attempt:
                 f"the question `{name}` could never be answered, as no store was given that the run could be resumed "
                 "from: pass store='runs.db', or an explicit MemoryStore()"
             )
+        codec = codec_of(schema, ConfigDict())
+        if codec.secret:
+            self.hold_secret(f"the answer to `{name}`")
         self.asked = True
         question_id = f"{self.task.id}?{name}"
         if question_id not in self._engine.machine.questions:
-            described = Codec(schema, ConfigDict()).adapter.json_schema()
+            described = codec.adapter.json_schema()
             asked = Question(
                 id=question_id,
                 task=self.task.id,

@@ -18,6 +18,7 @@ from flowagent.core.nodes import FunctionNode, GateNode, Goto, GraphNode, ItemEr
 from flowagent.core.reducers import Replace
 from flowagent.core.schema import Schema
 from flowagent.core.scope import Task
+from flowagent.core.secret import MASK
 from flowagent.core.topology import Place
 from flowagent.core.writes import NOTHING, Values, Write, Writes
 from flowagent.errors import RoutingError, StateError, UnstorableError
@@ -38,9 +39,15 @@ def node_result(task: Task, returned: object, key: str, view: BaseModel | None) 
         return schema.update(task.values, jump.update, key=key, view=view), (way,)
     if place.chooses and isinstance(place.node, FunctionNode):
         raise RoutingError(
-            f"node `{place.name}` declares targets, so it must return a Goto(target, update), not {short(returned)}"
+            f"node `{place.name}` declares targets, so it must return a Goto(target, update), not "
+            f"{_quoted(task, returned)}"
         )
     return schema.update(task.values, returned, key=key, view=view), place.ways
+
+
+def _quoted(task: Task, value: object) -> str:
+    """What a node returned, for a message: where its state has secrets there may be one in it."""
+    return f"a `{type(value).__name__}`" if task.scope.topology.schema.secrets else short(value)
 
 
 def router_result(task: Task, returned: object) -> Sequence[Way]:
@@ -58,8 +65,8 @@ def router_result(task: Task, returned: object) -> Sequence[Way]:
     if not chosen:
         if node.empty is None or returned is None:
             raise RoutingError(
-                f"router `{node.name}` returned {short(returned)}: name a target ({_known(task.place, task)}), or "
-                "declare where to go without one with empty=..."
+                f"router `{node.name}` returned {_quoted(task, returned)}: name a target ({_known(task.place, task)}), "
+                "or declare where to go without one with empty=..."
             )
         return [_way(task, node.empty)]
     sent: dict[int, list[Sent]] = {}
@@ -86,8 +93,8 @@ def _labelled(task: Task, node: RouterNode, label: object) -> str:
         if isinstance(label, str):
             return label
         raise RoutingError(
-            f"router `{node.name}` returned {short(label)}, a `{type(label).__name__}`; it may return the names "
-            f"{_known(task.place, task)}, a list of them, or Sends"
+            f"router `{node.name}` returned {_quoted(task, label)}, a `{type(label).__name__}`; it may return the "
+            f"names {_known(task.place, task)}, a list of them, or Sends"
         )
     try:
         found = node.labels.get(label)
@@ -95,7 +102,7 @@ def _labelled(task: Task, node: RouterNode, label: object) -> str:
         found = None
     if found is None:
         raise RoutingError(
-            f"router `{node.name}` returned {short(label)}, which its to= does not list: it lists "
+            f"router `{node.name}` returned {_quoted(task, label)}, which its to= does not list: it lists "
             f"{', '.join(repr(known) for known in node.labels)}"
         )
     return found
@@ -113,7 +120,7 @@ def _head(task: Task, target: object) -> int:
         near = get_close_matches(str(target), names, n=1)
         hint = f"; did you mean `{near[0]}`?" if near else ""
         raise RoutingError(
-            f"`{place.name}` chose {short(target)}, which it does not declare: {_known(place, task)}{hint}"
+            f"`{place.name}` chose {_quoted(task, target)}, which it does not declare: {_known(place, task)}{hint}"
         )
     return head
 
@@ -141,8 +148,10 @@ def _sent(task: Task, head: int, send: Send) -> Sent:
         return Sent(*codec.through(codec.validate(send.item)))
     except UnstorableError as error:
         raise UnstorableError(f"an item for `{send.target}` {error}") from error
-    except Exception as error:
-        raise UnstorableError(f"an item for `{send.target}` does not fit its first parameter: {told(error)}") from error
+    except Exception as error:  # noqa: BLE001  # raised again, from its cause if that may be shown
+        raise UnstorableError(
+            f"an item for `{send.target}` does not fit its first parameter: {told(error, codec.secret)}"
+        ) from (None if codec.secret else error)
 
 
 def item_result(task: Task, returned: object) -> tuple[Any, bytes]:
@@ -157,10 +166,11 @@ def item_result(task: Task, returned: object) -> tuple[Any, bytes]:
         return codec.through(codec.validate(views.plain(returned)))
     except UnstorableError as error:
         raise UnstorableError(f"its result for `{node.into}` {error}") from error
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  # raised again, from its cause if that may be shown
         raise StateError(
-            f"returned {short(returned)}, which does not fit the elements of `{node.into}`: {told(error)}"
-        ) from error
+            f"returned {MASK if codec.secret else short(returned)}, which does not fit the elements of "
+            f"`{node.into}`: {told(error, codec.secret)}"
+        ) from (None if codec.secret else error)
 
 
 # -- containers ----------------------------------------------------------------------------------------------------
@@ -277,5 +287,6 @@ def gate_result(task: Task, value: Any, key: str) -> tuple[Writes, Sequence[Way]
         return writes, task.place.ways
     target = node.to.get(value)
     if target is None:
-        raise RoutingError(f"gate `{node.name}` has no way for the answer {short(value)}: {_known(task.place, task)}")
+        answer = MASK if node.into in schema.secrets else short(value)
+        raise RoutingError(f"gate `{node.name}` has no way for the answer {answer}: {_known(task.place, task)}")
     return writes, (_way(task, target),)

@@ -18,6 +18,7 @@ from flowagent.core import literals, signatures
 from flowagent.core.analysis import Analysis, analysed, handlers, network_of
 from flowagent.core.definition import Definition
 from flowagent.core.fields import faults_of_field, unstorable
+from flowagent.core.leaks import faults_of_secrets
 from flowagent.core.nodes import (
     END,
     START,
@@ -63,6 +64,7 @@ def checked(definition: Definition, state: type[BaseModel], *, inside: tuple[int
     faults += broken
     children, inner_faults, warnings = _checked_children(definition, inside)
     faults += inner_faults
+    faults += faults_of_secrets(definition.nodes, state, children)
     if not broken:
         faults += _faults_of_shape(definition.nodes, edges)
         faults += _faults_of_nodes(definition, state, edges)

@@ -16,7 +16,8 @@ from pydantic_core import to_json
 from typing_extensions import TypeVar
 
 from flowagent.core.facts import Failure
-from flowagent.core.fields import Codec
+from flowagent.core.fields import codec_of
+from flowagent.core.secret import unsealed
 from flowagent.core.signatures import hints_of
 from flowagent.errors import FlowAgentError, UnstorableError
 
@@ -41,6 +42,10 @@ class Port(Protocol):
 
     def recorded(self, name: str) -> Any:
         """What was remembered under a name in an earlier attempt, or None."""
+        ...
+
+    def hold_secret(self, what: str) -> None:
+        """Refuse to have something secret stored where it could be read."""
         ...
 
     async def remember(self, name: str, data: dict[str, Any]) -> None:
@@ -183,7 +188,9 @@ class Context(Generic[DepsT_co, StateT_co]):
         self._port.emit("log", text)
 
     async def _step(self, name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        codec = Codec(hints_of(fn).get("return", Any), ConfigDict())
+        codec = codec_of(hints_of(fn).get("return", Any), ConfigDict())
+        if codec.secret:
+            self._port.hold_secret(f"the result of step `{name}`")
         called_with = _print_of(args, kwargs)
         known = self._port.recorded(f"step:{name}")
         if known is not None:
@@ -207,7 +214,7 @@ class Context(Generic[DepsT_co, StateT_co]):
         data = await self._port.ask(name, question, schema)
         if data is None:
             raise Paused(name)
-        return Codec(schema, ConfigDict()).decode(data)
+        return codec_of(schema, ConfigDict()).decode(unsealed(data))
 
     async def _sleep(self, seconds: float) -> None:
         self._sleeps += 1

@@ -76,6 +76,7 @@ class Engine:
         self.clock = clock
         self.is_interrupted = is_interrupted
         self.keeps_questions = keeps_questions
+        self.keeps_secrets = bool(getattr(store, "keeps_secrets", False))
         self.executed = 0
         self.reason = ""
         self.teller = Teller(self.run_id, listener, clock)

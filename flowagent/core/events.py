@@ -62,7 +62,7 @@ class TaskDone(_OfTask):
     """A task is done and its record is stored with the next commit.
 
     Args:
-        update: the validated values and deltas that it wrote, by field.
+        update: the validated values and deltas that it wrote, by field; of secret ones the mask.
         to: the nodes that it led to.
         seconds: how long the attempt took.
     """

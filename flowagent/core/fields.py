@@ -9,8 +9,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import typing
-from collections.abc import Callable, Iterator, Sequence
-from typing import Annotated, Any, cast, get_args, get_origin
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Annotated, Any, ClassVar, cast, get_args, get_origin
 
 import pydantic
 from pydantic import BaseModel, ConfigDict, TypeAdapter
@@ -19,6 +19,7 @@ from pydantic_core import PydanticSerializationError, ValidationError, to_json
 
 from flowagent.core.frozen import freeze, same
 from flowagent.core.reducers import Reducer, is_tuple
+from flowagent.core.secret import Secret, encoder, holds_secret, is_marked, masked, sealed, unsealed
 from flowagent.errors import UnstorableError
 
 _LOSSLESS = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64", ser_json_inf_nan="strings")
@@ -36,13 +37,15 @@ _KEPT_SETTINGS = (
     "regex_engine",
 )
 _EXACT = frozenset({int, str, bool, type(None)})
-_SECRETS = (pydantic.SecretStr, pydantic.SecretBytes)
 
 
 class Codec:
     """Validates values of one type, writes them as JSON and reads them back, and checks that nothing was lost."""
 
     __slots__ = ("_sequence", "adapter", "encode", "exact", "validate")
+
+    secret: ClassVar[bool] = False
+    """Whether values are stored as secrets are, and shown in no message."""
 
     def __init__(self, kind: Any, config: ConfigDict) -> None:
         self.adapter = _adapter(kind, config)
@@ -93,6 +96,38 @@ class Codec:
         )
 
 
+class SecretCodec(Codec):
+    """A codec of values that nobody may see: they are stored sealed, and no error quotes them."""
+
+    __slots__ = ()
+
+    secret = True
+
+    def __init__(self, kind: Any, config: ConfigDict) -> None:
+        super().__init__(kind, config)
+        encode = encoder(self.adapter.serializer) if holds_secret(kind) else self.encode
+        self.encode = lambda value: sealed(encode(value))
+
+    def decode(self, data: bytes | str) -> Any:
+        """Read JSON by the declared type, sealed or not; see `Codec.decode`."""
+        return super().decode(unsealed(data))
+
+    def through(self, value: Any) -> tuple[Any, bytes]:
+        """What the store will give back for a value, and the JSON bytes; see `Codec.through`."""
+        try:
+            return super().through(value)
+        except UnstorableError:
+            # Neither as the cause nor in words: both would quote the value.
+            raise UnstorableError(
+                "would not come back from the store as it is (it is secret, so it is not shown): declare its exact type"
+            ) from None
+
+
+def codec_of(kind: Any, config: ConfigDict, *, secret: bool = False) -> Codec:
+    """The codec of a type; of a secret one if it says so itself, or `secret` does."""
+    return SecretCodec(kind, config) if secret or holds_secret(kind) else Codec(kind, config)
+
+
 def _adapter(kind: Any, config: ConfigDict) -> TypeAdapter[Any]:
     try:
         return TypeAdapter(kind, config=config)
@@ -118,12 +153,23 @@ def short(value: object, longest: int = 80) -> str:
     return text if len(text) <= longest else f"{text[: longest - 3]}..."
 
 
-def problems_of(error: ValidationError) -> str:
-    """pydantic's findings on one line, without its links."""
+def problems_of(error: ValidationError, hidden: bool | Collection[str] = False) -> str:
+    """pydantic's findings on one line, without its links.
+
+    Args:
+        error: what pydantic raised.
+        hidden: whether the value is secret; or the keys of a model that are. Then no input is quoted, and of what is
+            secret only the kind of problem is told: even pydantic's messages, and places in the value, may quote it.
+    """
     parts: list[str] = []
     for found in error.errors(include_url=False):
-        where = ".".join(map(str, found["loc"]))
-        parts.append(f"{where + ': ' if where else ''}{found['msg']} (got {short(found['input'])})")
+        loc = found["loc"]
+        if hidden is True or (hidden and loc and loc[0] in hidden):
+            where, what = "" if hidden is True else f"{loc[0]}: ", f"{found['type']} (secret, so not shown)"
+        else:
+            where = "".join(f"{part}." for part in loc)[:-1] + (": " if loc else "")
+            what = found["msg"] if hidden else f"{found['msg']} (got {short(masked(found['input']))})"
+        parts.append(where + what)
     return "; ".join(parts)
 
 
@@ -135,9 +181,11 @@ def text_of(error: BaseException) -> str:
         return f"(its text cannot be made: {type(again).__name__})"
 
 
-def told(error: Exception) -> str:
-    """What a validator, reducer or other code of the user's raised, on one line."""
-    return problems_of(error) if isinstance(error, ValidationError) else f"{type(error).__name__}: {text_of(error)}"
+def told(error: Exception, hidden: bool | Collection[str] = False) -> str:
+    """What a validator, reducer or other code of the user's raised, on one line; see `problems_of`."""
+    if isinstance(error, ValidationError):
+        return problems_of(error, hidden)
+    return type(error).__name__ if hidden is True else f"{type(error).__name__}: {text_of(error)}"
 
 
 def aliases_of(info: FieldInfo) -> Iterator[str]:
@@ -164,6 +212,7 @@ class StateField:
         check: validates a whole value by the field's type, constraints and annotated validators.
         guarded: whether there are constraints or validators to hold a folded value to.
         plain: whether a written value only has to be of the type, and is its own way to JSON and back.
+        secret: whether nobody may see its values.
         decorated: whether the model has `@field_validator`s for it, which only the model can run.
     """
 
@@ -175,16 +224,18 @@ class StateField:
     guarded: bool
     plain: bool
     decorated: bool
+    secret: bool = False
 
 
 def read_field(model: type[BaseModel], name: str, info: FieldInfo) -> StateField:
     """Compile one field of a model."""
     reducers = [extra for extra in info.metadata if isinstance(extra, Reducer)]
-    others = [extra for extra in info.metadata if not isinstance(extra, Reducer)]
+    others = [extra for extra in info.metadata if not isinstance(extra, (Reducer, Secret))]
     reducer = reducers[0] if reducers else None
     config = _config(model)
-    value = Codec(_tagged(info), config)
-    delta = value if reducer is None else Codec(reducer.delta_type(info.annotation), config)
+    secret = is_marked(info.metadata) or holds_secret(info.annotation)
+    value = codec_of(_tagged(info), config, secret=secret)
+    delta = value if reducer is None else codec_of(reducer.delta_type(info.annotation), config, secret=secret)
     constrained = _adapter(Annotated[(info.annotation, *others)], config) if others else value.adapter
     decorated = any(name in validator.info.fields for validator in _field_validators(model))
     guarded = bool(others) or decorated or (reducer is not None and not reducer.trusted)
@@ -197,6 +248,7 @@ def read_field(model: type[BaseModel], name: str, info: FieldInfo) -> StateField
         guarded=guarded,
         plain=reducer is None and value.exact and not guarded,
         decorated=decorated,
+        secret=secret,
     )
 
 
@@ -233,12 +285,6 @@ def faults_of_field(name: str, info: FieldInfo) -> Iterator[str]:
             )
     if any(isinstance(extra, Reducer) for extra in _inner_metadata(info.annotation)):
         yield f"field `{name}` hides its reducer inside the type: write Annotated[whole type, reducer]"
-    for secret in _SECRETS:
-        if any(part is secret for part in _parts(info.annotation)):
-            yield (
-                f"field `{name}` is a {secret.__name__}, which no store of this version can keep secret: "
-                "pass secrets as deps"
-            )
     if (reason := unstorable(info.annotation)) is not None:
         yield f"field `{name}` cannot be stored: {reason}"
     yield from _misfits(name, reducers, info.annotation)

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from flowagent.core import journal
 from flowagent.core.records import Record
+from flowagent.core.secret import SEALED, masked
 
 StepKind = Literal["done", "item", "failed", "asked", "answered", "opened", "resolved"]
 _TOLD = frozenset({"done", "item", "failed", "asked", "answered", "opened", "resolved"})
@@ -52,7 +53,12 @@ def steps_of(run_id: str, records: Iterable[Record]) -> tuple[Step, ...]:
     Raises:
         StoreError: a record is damaged.
     """
-    return tuple(_step(record, journal.read(run_id, record)) for record in records if record.kind in _TOLD)
+    return tuple(_step(record, _shown(run_id, record)) for record in records if record.kind in _TOLD)
+
+
+def _shown(run_id: str, record: Record) -> dict[str, Any]:
+    data = journal.read(run_id, record)
+    return masked(data) if SEALED in record.data else data
 
 
 def _step(record: Record, data: dict[str, Any]) -> Step:

@@ -23,6 +23,7 @@ from flowagent.core.position import loaded_write
 from flowagent.core.records import Record
 from flowagent.core.schema import Schema
 from flowagent.core.scope import Task
+from flowagent.core.secret import masked
 from flowagent.core.topology import Place, Topology
 from flowagent.core.writes import WriteKind, Writes
 from flowagent.errors import ConflictError, StateError, StoreError
@@ -183,6 +184,11 @@ def read(run_id: str, record: Record) -> dict[str, Any]:
     try:
         return forms.read(record.kind, record.data)
     except ValueError as error:
+        if record.data.startswith(b"\xfa"):  # no JSON and no UTF-8 begins so
+            raise StoreError(
+                f"record {record.seq} of run `{run_id}` ({record.kind}) is encrypted: read it through "
+                "EncryptedStore(store, keys=[...]), on the command line with --key-env"
+            ) from error
         why = problems_of(error) if isinstance(error, ValidationError) else str(error)
         raise StoreError(f"record {record.seq} of run `{run_id}` ({record.kind}) is damaged: {why}") from error
 
@@ -226,7 +232,7 @@ def replay(machine: Machine, run_id: str, records: Iterable[Record]) -> None:
             raise StateError(
                 f"record {record.seq} of run `{run_id}` ({record.kind} {data.get('task', '')}) does not fit today's "
                 f"state: {problem}",
-                raw=data.get("writes", data),
+                raw=masked(data.get("writes", data)),
                 problems=[problem],
             ) from error
         except (KeyError, IndexError, TypeError, AttributeError, AssertionError) as error:

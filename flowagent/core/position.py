@@ -321,5 +321,6 @@ def loaded_write(schema: Schema, name: str, kind: Any, datas: Sequence[str]) -> 
     try:
         values = [codec.decode(data) for data in datas]
     except ValidationError as error:
-        raise StateError(f"`{name}`: {problems_of(error)}") from error
+        cause = None if field.secret else error
+        raise StateError(f"`{name}`: {problems_of(error, field.secret)}") from cause
     return Write(kind, values, [data.encode() for data in datas])

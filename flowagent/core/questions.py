@@ -12,10 +12,11 @@ from pydantic import ConfigDict
 
 from flowagent.core import calls
 from flowagent.core.facts import Question, Way
-from flowagent.core.fields import Codec, told
+from flowagent.core.fields import Codec, codec_of, told
 from flowagent.core.machine import Machine
 from flowagent.core.nodes import GateNode
 from flowagent.core.scope import Task
+from flowagent.core.secret import MASK, Masked, asks_secret, opened, revealed, unsealed
 from flowagent.core.writes import Writes
 from flowagent.errors import AnswerError, UnstorableError
 
@@ -24,10 +25,17 @@ ONCE_ANSWERS = 'answer "retry" if it may be called again, "abort", or {"result":
 
 def gate_question(task: Task, node: GateNode) -> Question:
     """The question of a gate, with the state's fields filled in."""
-    state = task.scope.topology.schema.handed(task.values)
-    text = node.question.format_map({name: getattr(state, name) for name in task.values})
-    schema = Codec(node.schema, ConfigDict()).adapter.json_schema()
-    return Question(id=task.id, task=task.id, node=node.name, name="", text=text, schema=schema)
+    schema = task.scope.topology.schema
+    state = schema.handed(task.values)
+    fields = {name: Masked() if name in schema.secrets else getattr(state, name) for name in task.values}
+    described = gate_codec(task, node).adapter.json_schema()
+    text = node.question.format_map(fields)
+    return Question(id=task.id, task=task.id, node=node.name, name="", text=text, schema=described)
+
+
+def gate_codec(task: Task, node: GateNode) -> Codec:
+    """The codec of a gate's answer, which is secret if the field is that it goes into."""
+    return codec_of(node.schema, ConfigDict(), secret=node.into in task.scope.topology.schema.secrets)
 
 
 def once_question(task: Task, what: str) -> Question:
@@ -48,12 +56,12 @@ def once_update(task: Task, known: str, key: str) -> tuple[Writes | None, Sequen
     if answer == "abort":
         return None, ()
     if task.place.is_router:
-        return {}, calls.router_result(task, answer["result"])
+        return {}, calls.router_result(task, opened(answer["result"]))
     if task.place.chooses:
         raise AnswerError(
             f"`{task.place.name}` chooses its target, so its result cannot be given; answer retry or abort"
         )
-    return calls.node_result(task, answer["result"], key, None)
+    return calls.node_result(task, opened(answer["result"]), key, None)
 
 
 def accepted(machine: Machine, answers: Mapping[str, Any]) -> dict[str, bytes]:
@@ -94,23 +102,28 @@ def _question(machine: Machine, name: str) -> Question:
 
 def _fitting(machine: Machine, question: Question, answer: Any) -> bytes:
     if question.purpose == "once":
-        return _fitting_once(question, answer)
+        secret = bool(machine.tasks[question.task].scope.topology.schema.secrets)
+        return _fitting_once(question, answer, secret=secret)
     task = machine.tasks[question.task]
     node = task.place.node
     if isinstance(node, GateNode):
-        codec = Codec(node.schema, ConfigDict())
+        codec = gate_codec(task, node)
         try:
             return codec.through(codec.validate(answer))[1]
         except UnstorableError as error:
             raise AnswerError(f"the answer to `{question.id}` {error}") from error
-        except Exception as error:
-            raise AnswerError(f"the answer to `{question.id}` does not fit: {told(error)}") from error
+        except Exception as error:  # noqa: BLE001  # raised again, from its cause if that may be shown
+            problem = told(error, codec.secret)
+            cause = None if codec.secret else error
+            raise AnswerError(f"the answer to `{question.id}` does not fit: {problem}") from cause
     return _by_json_schema(question, answer)
 
 
-def _fitting_once(question: Question, answer: Any) -> bytes:
+def _fitting_once(question: Question, answer: Any, *, secret: bool) -> bytes:
     if answer not in ("retry", "abort") and not (isinstance(answer, dict) and set(answer) == {"result"}):
         raise AnswerError(f"the answer to `{question.id}` does not fit: {ONCE_ANSWERS}")
+    if secret and isinstance(answer, dict):  # which part of the result is, only the node's update will tell
+        return b'{"result":%b}' % _as_plain(question, revealed(answer["result"]), secret=True)
     return _as_plain(question, answer)
 
 
@@ -119,15 +132,20 @@ def _by_json_schema(question: Question, answer: Any) -> bytes:
     from jsonschema import Draft202012Validator  # noqa: PLC0415  # only answers to nodes need it (P14)
     from jsonschema.exceptions import best_match  # noqa: PLC0415  # likewise
 
-    data = _as_plain(question, answer)
-    found = best_match(Draft202012Validator(question.schema).iter_errors(json.loads(data)))
+    if hidden := asks_secret(question.schema):
+        answer = revealed(answer)
+    data = _as_plain(question, answer, secret=hidden)
+    found = best_match(
+        Draft202012Validator(question.schema).iter_errors(json.loads(unsealed(data) if hidden else data))
+    )
     if found is not None:
-        raise AnswerError(f"the answer to `{question.id}` does not fit: {found.message}")
+        problem = f"{MASK} (its `{found.validator}`)" if hidden else found.message
+        raise AnswerError(f"the answer to `{question.id}` does not fit: {problem}")
     return data
 
 
-def _as_plain(question: Question, answer: Any) -> bytes:
+def _as_plain(question: Question, answer: Any, *, secret: bool = False) -> bytes:
     try:
-        return Codec(Any, ConfigDict()).through(answer)[1]
+        return codec_of(Any, ConfigDict(), secret=secret).through(answer)[1]
     except UnstorableError as error:
         raise AnswerError(f"the answer to `{question.id}` {error}") from error

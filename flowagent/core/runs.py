@@ -22,6 +22,7 @@ from flowagent.core.policies import Durability, Limits, OnFailure
 from flowagent.core.records import Record, RunInfo, Status
 from flowagent.core.resumption import Addition, added, refuse_misfits
 from flowagent.core.run import Run
+from flowagent.core.secret import ENCRYPT
 from flowagent.core.shape import fingerprint, shape_of
 from flowagent.core.stored import Place, as_run, hold_to_text, known, read, refuse_other_input, standing
 from flowagent.core.teller import Listener
@@ -73,6 +74,7 @@ async def start(
         RunFailed: it ended as failed.
     """
     _refuse_lost_questions(place)
+    _refuse_open_secrets(place)
     if run_id is not None:
         hold_to_text(run_id)
     if run_id is not None and (found := await known(place.store, run_id)) is not None:
@@ -136,6 +138,7 @@ async def resume(
     """
     addition = addition or Addition()
     hold_to_text(run_id)
+    _refuse_open_secrets(place)
     info = await place.store.info(run_id)
     if addition or info.status in ("completed", "running"):
         before = await read(place, info, options.on_failure, accept_changes=accept_changes)
@@ -283,6 +286,17 @@ def _refuse_lost_questions(place: Place) -> None:
                 f"gate {', '.join(f'`{name}`' for name in gates)} asks questions, so the run needs a store that you "
                 "can resume from: pass store='runs.db', or an explicit MemoryStore()"
             ],
+        )
+
+
+def _refuse_open_secrets(place: Place) -> None:
+    """What nobody may see is not written where it can be read."""
+    secrets = place.topology.secrets
+    if secrets and not getattr(place.store, "keeps_secrets", False):
+        are = "is" if len(secrets) == 1 else "are"
+        raise GraphError(
+            place.topology.name,
+            [f"{', '.join(secrets)} {are} secret, and {place.store.name} is not encrypted: {ENCRYPT}"],
         )
 
 

@@ -18,6 +18,7 @@ from flowagent.core import views
 from flowagent.core.fields import StateField, aliases_of, problems_of, read_field, told
 from flowagent.core.frozen import same
 from flowagent.core.reducers import NoDiff, Reducer, Replace
+from flowagent.core.secret import MASK, secrets_of
 from flowagent.core.writes import NOTHING, Values, Write, Writes, applied, folded, tupled
 from flowagent.errors import StateError, UnstorableError
 
@@ -29,14 +30,19 @@ class Schema:
         model: the model.
         fields: its fields by name.
         reducers: the reducer of each field, or None.
+        secrets: the names of the fields that nobody may see.
     """
 
-    __slots__ = ("_drops_extra", "_view", "fields", "is_shareable", "model", "reducers", "whole")
+    __slots__ = ("_drops_extra", "_hidden", "_view", "fields", "is_shareable", "model", "reducers", "secrets", "whole")
 
     def __init__(self, model: type[BaseModel]) -> None:
         self.model = model
         self.fields = {name: read_field(model, name, info) for name, info in model.model_fields.items()}
         self.reducers: dict[str, Reducer | None] = {name: field.reducer for name, field in self.fields.items()}
+        self.secrets = secrets_of(model)
+        # pydantic names a field by its alias, and its message about a whole model quotes all of it.
+        infos = [(name, model.model_fields[name]) for name in self.secrets]
+        self._hidden = frozenset(key for name, info in infos for key in (name, *aliases_of(info)))
         # Model validators look at fields together, so only the whole model can run them; and a frozen model
         # refuses the assignment by which one field's validators would be run.
         decorators = model.__pydantic_decorators__
@@ -88,13 +94,13 @@ class Schema:
             try:
                 values[name] = field.value.decode(data[name]) if name in data else self._default(name)
             except ValidationError as error:
-                problems.append(f"`{name}`: {problems_of(error)}")
+                problems.append(f"`{name}`: {problems_of(error, field.secret)}")
             except StateError as error:
                 problems.extend(error.problems)
         if problems:
             raise StateError(
                 f"the stored state does not fit `{self.model.__name__}`: " + "; ".join(problems),
-                raw={name: str(part, "utf-8") if isinstance(part, bytes) else part for name, part in data.items()},
+                raw={name: MASK if name in self.secrets else _text(part) for name, part in data.items()},
                 problems=problems,
             )
         return values
@@ -131,7 +137,7 @@ class Schema:
             except UnstorableError as error:
                 problems.append(f"`{name}` {error}")
             except ValidationError as error:
-                problems.append(f"`{name}`: {problems_of(error)}")
+                problems.append(f"`{name}`: {problems_of(error, field.secret)}")
             except KeyError:
                 problems.append(f"`{name}` is missing (was the model made by model_construct?)")
         if problems:
@@ -151,12 +157,12 @@ class Schema:
             made = self.model.__pydantic_validator__.validate_python(dict(given or {}), by_name=True, by_alias=True)
         except ValidationError as error:
             raise StateError(
-                f"the input does not fit `{self.model.__name__}`: " + "; ".join([*unknown, problems_of(error)])
-            ) from error
-        except Exception as error:
+                f"the input does not fit `{self.model.__name__}`: " + "; ".join([*unknown, self._told(error)])
+            ) from self._cause(error)
+        except Exception as error:  # noqa: BLE001  # raised again, from its cause if that may be shown
             raise StateError(
-                f"the input was refused by a validator of `{self.model.__name__}`: {told(error)}"
-            ) from error
+                f"the input was refused by a validator of `{self.model.__name__}`: {self._told(error)}"
+            ) from self._cause(error)
         if unknown:
             raise StateError(f"the input does not fit `{self.model.__name__}`: " + "; ".join(unknown))
         return made
@@ -236,8 +242,8 @@ class Schema:
                 else:
                     writes[name] = self._written(field, values, value, key)
             except ValidationError as error:
-                problems.append(f"`{name}`: {problems_of(error)}")
-                cause = error
+                problems.append(f"`{name}`: {problems_of(error, field.secret)}")
+                cause = None if field.secret else error
             except UnstorableError as error:
                 problems.append(f"`{name}` {error}")
                 cause = error
@@ -245,8 +251,8 @@ class Schema:
                 problems.append(str(error))
                 cause = error
             except Exception as error:  # noqa: BLE001  # a validator is user code and may raise anything
-                problems.append(f"`{name}`: {told(error)}")
-                cause = error
+                problems.append(f"`{name}`: {told(error, field.secret)}")
+                cause = None if field.secret else error
         if problems:
             kind = UnstorableError if isinstance(cause, UnstorableError) and len(problems) == 1 else StateError
             raise kind("its update was refused: " + "; ".join(problems), problems=problems) from cause
@@ -277,8 +283,9 @@ class Schema:
         old = values.get(field.name)
         try:
             whole = folded(field.reducer, old, write)
-        except Exception as error:
-            raise StateError(f"`{field.name}`: its reducer failed: {told(error)}") from error
+        except Exception as error:  # noqa: BLE001  # raised again, from its cause if that may be shown
+            cause = None if field.secret else error
+            raise StateError(f"`{field.name}`: its reducer failed: {told(error, field.secret)}") from cause
         checked = self._checked(field, values, whole)
         if same(whole, checked):
             field.value.through(checked)
@@ -310,8 +317,9 @@ class Schema:
         """Let the model's own validators see the new whole; add to the writes what they changed."""
         try:
             new = self._revalidated(applied(self.reducers, values, writes))
-        except Exception as error:
-            raise StateError(f"its update was refused: {told(error)}", problems=[told(error)]) from error
+        except Exception as error:  # noqa: BLE001  # raised again, from its cause if that may be shown
+            problem = self._told(error)
+            raise StateError(f"its update was refused: {problem}", problems=[problem]) from self._cause(error)
         for name, value in new.items():
             before = folded(self.reducers[name], values.get(name), writes[name]) if name in writes else values[name]
             if not same(before, value):
@@ -344,11 +352,20 @@ class Schema:
             except NoDiff as error:
                 reason = str(error)
             except Exception as error:  # noqa: BLE001  # a `diff` may be the user's
-                reason = told(error)
+                reason = told(error, field.secret)
         raise StateError(
             f"`{field.name}` of the returned model cannot be told as a delta of its reducer "
             f"`{reducer.name if reducer else ''}` ({reason}): return a mapping, or {{{field.name!r}: Replace(value)}}"
         )
+
+    # -- errors of the whole model --------------------------------------------------------------------------------
+
+    def _told(self, error: Exception) -> str:
+        return told(error, self._hidden)
+
+    def _cause(self, error: Exception) -> Exception | None:
+        """What to raise an error from: pydantic's own quotes what was validated."""
+        return None if self._hidden and isinstance(error, ValidationError) else error
 
     # -- where branches meet ---------------------------------------------------------------------------------------
 
@@ -364,14 +381,18 @@ class Schema:
             else:
                 guarded = [self.fields[name] for name in writes if name in self.fields and self.fields[name].guarded]
                 checked = {field.name: self._checked(field, values, values[field.name]) for field in guarded}
-        except Exception as error:
-            raise StateError(f"the merged state was refused: {told(error)}") from error
+        except Exception as error:  # noqa: BLE001  # raised again, from its cause if that may be shown
+            raise StateError(f"the merged state was refused: {self._told(error)}") from self._cause(error)
         changed = [name for name, value in checked.items() if not same(value, values[name])]
         if changed:
             raise StateError(
                 f"a validator would change {', '.join(f'`{name}`' for name in changed)} where branches meet; there it "
                 "may only refuse: let each branch write values that need no change"
             )
+
+
+def _text(data: bytes | str) -> str:
+    return str(data, "utf-8") if isinstance(data, bytes) else data
 
 
 def _named(field: StateField, whole: Any, key: str) -> Any:

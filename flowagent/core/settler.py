@@ -15,10 +15,10 @@ from flowagent.core.attempts import Outcome
 from flowagent.core.containers import mapped_items
 from flowagent.core.events import Asked, TaskDone, TaskStarted
 from flowagent.core.facts import Failure, Question, Way
-from flowagent.core.fields import Codec, text_of
+from flowagent.core.fields import text_of
 from flowagent.core.machine import Machine
 from flowagent.core.nodes import GateNode, MapNode
-from flowagent.core.questions import gate_question, once_question, once_update
+from flowagent.core.questions import gate_codec, gate_question, once_question, once_update
 from flowagent.core.recorder import Recorder
 from flowagent.core.scope import Task
 from flowagent.core.teller import Teller
@@ -178,7 +178,7 @@ class Settler:
             if known is None:
                 self.ask(task, gate_question(task, node))
                 return None
-            writes, ways = calls.gate_result(task, Codec(node.schema, {}).decode(known), self._key(task))
+            writes, ways = calls.gate_result(task, gate_codec(task, node).decode(known), self._key(task))
         except Exception as error:  # noqa: BLE001  # the text is a user's format string, the field has validators
             return self.fail(task, error)
         self._finish(task, writes, ways, 0.0)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar, dataclass_transform
+from collections.abc import Iterator
+from typing import Any, TypeVar, cast, dataclass_transform
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
+from flowagent.core.secret import MASK, marked_in
 from flowagent.errors import StateError
 
 S = TypeVar("S", bound=BaseModel)
@@ -41,6 +43,11 @@ class State(BaseModel, metaclass=_ReadOnly):
                 f"{{{name!r}: value}} from the node, or make a changed model with replace(state, {name}=value)"
             )
         super().__setattr__(name, value)
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        hidden: frozenset[str] = marked_in(cast("type[BaseModel]", type(self)))
+        for name, value in super().__repr_args__():
+            yield name, MASK if name in hidden else value
 
 
 def replace(state: S, /, **changes: object) -> S:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -11,13 +11,14 @@ from pydantic_core import to_json
 from flowagent.core import ids
 from flowagent.core.analysis import Analysis, once_each
 from flowagent.core.facts import Way
-from flowagent.core.fields import Codec
+from flowagent.core.fields import Codec, codec_of
 from flowagent.core.nodes import (
     END,
     START,
     Edge,
     Function,
     FunctionNode,
+    GateNode,
     GraphNode,
     ItemNode,
     MapNode,
@@ -26,7 +27,8 @@ from flowagent.core.nodes import (
     is_choice,
 )
 from flowagent.core.reducers import element_type
-from flowagent.core.schema import schema_of
+from flowagent.core.schema import Schema, schema_of
+from flowagent.core.secret import holds_secret
 from flowagent.core.topology import Hold, Place, Topology
 
 
@@ -98,19 +100,34 @@ def tabulated(
             holds=tuple(holds.get(node_name, ())),
             tie=tie_rank.get(node_name),
             child=children.get(node_name),
-            item_codec=Codec(node.item_type, ConfigDict()) if isinstance(node, ItemNode) else None,
+            item_codec=codec_of(node.item_type, ConfigDict()) if isinstance(node, ItemNode) else None,
             result_codec=_result_codec(state, node) if isinstance(node, MapNode) else None,
         )
 
+    places = tuple(place(node_name) for node_name in names)
+    schema = schema_of(state)
     return Topology(
         name=name,
-        places=tuple(place(node_name) for node_name in names),
+        places=places,
         index=index,
         slots=len(slots),
-        schema=schema_of(state),
+        schema=schema,
         edges=tuple(edges),
         has_ties=bool(ties),
+        secrets=tuple(dict.fromkeys(_secrets(schema, places))),
     )
+
+
+def _secrets(schema: Schema, places: Sequence[Place]) -> Iterator[str]:
+    """What of a graph nobody may see, in a few words each."""
+    yield from (f"field `{name}` of `{schema.model.__name__}`" for name in schema.fields if name in schema.secrets)
+    for place in places:
+        if place.item_codec is not None and place.item_codec.secret:
+            yield f"the items of node `{place.name}`"
+        if isinstance(place.node, GateNode) and holds_secret(place.node.schema):
+            yield f"the answer to gate `{place.name}`"
+        if place.child is not None:
+            yield from place.child.secrets
 
 
 def function_of(node: Node | None) -> Function | None:
@@ -150,7 +167,8 @@ def _choices(node: Node | None, index: Mapping[str, int], nodes: Mapping[str, No
 def _result_codec(state: type[BaseModel], node: MapNode) -> Codec:
     """Results are stored one by one, by the type of the elements of the field that they go into."""
     info = state.model_fields[node.into]
-    return Codec(element_type(info.annotation), ConfigDict())
+    secret = node.into in schema_of(state).secrets
+    return codec_of(element_type(info.annotation), ConfigDict(), secret=secret)
 
 
 def _noted(analysis: Analysis, nodes: Mapping[str, Node]) -> list[str]:

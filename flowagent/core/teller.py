@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from flowagent.core.events import Emitted, Event, TaskDone, TaskFailed, Warned
 from flowagent.core.facts import Failure, Way
 from flowagent.core.scope import Task
+from flowagent.core.secret import MASK
 from flowagent.core.writes import Writes
 
 Listener: TypeAlias = Callable[[Event], None]
@@ -41,8 +42,13 @@ class Teller:
 
     def done(self, task: Task, writes: Writes, ways: Sequence[Way], seconds: float) -> None:
         """Tell that a task is done."""
-        places = task.scope.topology.places
-        update = {name: write.values[0] if len(write.values) == 1 else write.values for name, write in writes.items()}
+        topology = task.scope.topology
+        places = topology.places
+        update: dict[str, Any] = {
+            name: write.values[0] if len(write.values) == 1 else write.values for name, write in writes.items()
+        }
+        if topology.schema.secrets:
+            update = {name: MASK if name in topology.schema.secrets else value for name, value in update.items()}
         to = tuple(places[way.head].name for way in ways)
         self.of(TaskDone, task, update=update, to=to, seconds=seconds)
 

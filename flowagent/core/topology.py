@@ -101,6 +101,7 @@ class Topology:
         schema: the compiled state model.
         edges: as declared.
         has_ties: whether some joins wait for each other.
+        secrets: what of it nobody may see, and so no store may keep that does not encrypt; a few words each.
     """
 
     name: str
@@ -110,3 +111,4 @@ class Topology:
     schema: Schema
     edges: tuple[Edge, ...]
     has_ties: bool
+    secrets: tuple[str, ...] = ()

@@ -63,7 +63,11 @@ class Lease:
 
 
 class Store(Protocol):
-    """Where journals are kept. All methods may be called from any event loop and any thread."""
+    """Where journals are kept. All methods may be called from any event loop and any thread.
+
+    A store with an attribute `keeps_secrets` that is true says that nobody can read what it keeps: because it encrypts
+    it, or because it never leaves the process. States with secret fields are kept in no other.
+    """
 
     @property
     def name(self) -> str:

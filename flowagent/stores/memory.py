@@ -81,6 +81,8 @@ class MemoryStore:
         [Record(seq=1, kind='ended', data=b'{}')]
     """
 
+    keeps_secrets = True  # nothing leaves the process
+
     def __init__(self) -> None:
         self._runs: dict[str, _Run] = {}
         self._made = 0

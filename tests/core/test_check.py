@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import BaseModel, ConfigDict, SecretStr
+from pydantic import BaseModel, ConfigDict
 
 from flowagent import END, START, Goto, Graph, ItemError, Retry, Send, State, Update, add, append, merge, reducer, union
 from flowagent.errors import GraphError
@@ -367,8 +367,6 @@ def a_marker(state: Any) -> Any:
         (Annotated[tuple[int, str], append], "uses `append` on a tuple of fixed length; write tuple[X, ...]"),
         (Annotated[tuple[int, ...] | None, append], "uses `append` and may be None"),
         (list[Annotated[int, add]], "hides its reducer inside the type"),
-        (SecretStr, "is a SecretStr, which no store of this version can keep secret"),
-        (dict[str, SecretStr], "is a SecretStr"),
         (Callable[[], int], "cannot be stored: a function is not data"),
         (type[int], "cannot be stored: a class is not data"),
         (list[type[BaseModel]], "cannot be stored: a class is not data"),

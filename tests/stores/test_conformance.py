@@ -10,13 +10,16 @@ from pathlib import Path
 import pytest
 
 from flowagent.core.records import Record
-from flowagent.stores import MemoryStore, SQLiteStore, Store
+from flowagent.stores import EncryptedStore, MemoryStore, SQLiteStore, Store, new_key
 from flowagent.testing import CHECKS, Check, check_store
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "memory encrypted", "sqlite encrypted"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    made = MemoryStore() if request.param == "memory" else SQLiteStore(tmp_path / "new" / "runs.db")
+    kind, _, how = str(request.param).partition(" ")
+    made: Store = MemoryStore() if kind == "memory" else SQLiteStore(tmp_path / "new" / "runs.db")
+    if how == "encrypted":
+        made = EncryptedStore(made, [new_key()])
     yield made
     await made.close()
 

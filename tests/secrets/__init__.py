@@ -1,0 +1,1 @@
+"""Secrets: what is secret reaches neither disk nor screen."""
