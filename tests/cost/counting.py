@@ -68,8 +68,11 @@ def statements_traced() -> Generator[list[str]]:
     """Collect the SQL statements of all connections that are opened meanwhile, in the order in which they began."""
     seen = list[str]()
 
+    def note(event: Any) -> None:
+        seen.append(event["sql"])
+
     def listen(connection: apsw.Connection) -> None:
-        connection.trace_v2(apsw.SQLITE_TRACE_STMT, lambda event: seen.append(event["sql"]))
+        connection.trace_v2(apsw.SQLITE_TRACE_STMT, note)
 
     apsw.connection_hooks.append(listen)
     try:
