@@ -55,8 +55,8 @@ coverage: $(STAMP) ## run the tests and show which lines and branches they miss
 kill: $(STAMP) ## kill runs at random moments and resume them, KILLS=1000 times
 	@$(PY) $(KILL) $(ARGS)
 
-chaos: $(STAMP) ## disks that fail or lose power, full disks, rivals, frozen owners, clocks that jump; ROUNDS=100 of each
-	@for name in faults power space race frozen clock; do $(PY) -m tests.chaos $$name --rounds $(ROUNDS) $(ARGS) || exit 1; done
+chaos: $(STAMP) ## all campaigns: kills, failing disks, power cuts, rivals, clocks, simulation, fuzzing; ROUNDS=100 of each
+	@$(PY) -m tests.campaigns --rounds $(ROUNDS) $(ARGS)
 
 clean: ## remove .venv, caches and reports
 	rm -rf $(VENV) build dist htmlcov .coverage .coverage.* .hypothesis .import_linter_cache .pytest_cache .ruff_cache

@@ -26,11 +26,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seeds", type=int, default=200, help="how many seeds")
     parser.add_argument("--first", type=int, default=random.SystemRandom().randrange(1_000_000), help="the first one")
     parser.add_argument("--seed", type=int, help="only this one")
+    parser.add_argument("--stride", type=int, default=1, help="awaits: only every so many")
     options = parser.parse_args(arguments)
     began = time.monotonic()
     gc.freeze()
     if options.kind == "awaits":
-        total = _sum(every_await())
+        total = _sum(every_await(stride=options.stride))
     else:
         seeds = range(options.first, options.first + options.seeds) if options.seed is None else [options.seed]
         total = _sum(map(played, seeds))

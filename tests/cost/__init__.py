@@ -1,0 +1,1 @@
+"""What a step costs, counted; see README.md."""
