@@ -32,11 +32,13 @@ def _one_of(*words: str) -> CoreSchema:
     return core_schema.literal_schema(list(words))
 
 
-def _holding(required: dict[str, CoreSchema], optional: dict[str, CoreSchema] | None = None) -> CoreSchema:
+def _holding(
+    required: dict[str, CoreSchema], optional: dict[str, CoreSchema] | None = None, ref: str | None = None
+) -> CoreSchema:
     fields = {name: core_schema.typed_dict_field(schema) for name, schema in required.items()}
     for name, schema in (optional or {}).items():
         fields[name] = core_schema.typed_dict_field(schema, required=False)
-    return core_schema.typed_dict_schema(fields)
+    return core_schema.typed_dict_schema(fields, ref=ref)
 
 
 def _record(optional: dict[str, CoreSchema] | None = None, /, **required: CoreSchema) -> CoreSchema:
@@ -60,9 +62,8 @@ def _started() -> CoreSchema:
         "nodes": _named(_holding({"kind": _TEXT}, {"child": shape})),
         "edges": core_schema.list_schema(core_schema.tuple_schema([_TEXT, _TEXT, kind])),
     }
-    named_shape = _holding(parts) | {"ref": "shape"}
     record = _record(graph=_TEXT, fingerprint=_TEXT, shape=shape, input=_named(_ANY))
-    return core_schema.definitions_schema(record, [named_shape])
+    return core_schema.definitions_schema(record, [_holding(parts, ref="shape")])
 
 
 def _done() -> CoreSchema:

@@ -103,7 +103,7 @@ class Graph(Builder[StateT, DepsT], Generic[StateT, DepsT]):
     def checked_inside(self, around: tuple[int, ...]) -> Checked:
         """The definition as tables; `around` are the graphs that it is nested in. For `check`."""
         if self._checked is None:
-            check = importlib.import_module("flowagent.core.check")  # with networkx, which nothing needs before
+            check = importlib.import_module("flowagent.core.check")  # maybe with networkx, which nothing needs before
             self._checked = cast("Checked", check.checked(self, self.state, inside=around))
             self.frozen = True
         return self._checked
@@ -115,9 +115,10 @@ class Graph(Builder[StateT, DepsT], Generic[StateT, DepsT]):
 
     def to_networkx(self) -> nx.DiGraph[str]:
         """The checked definition as a networkx graph; edges have a `kind` and a `label`, nodes a `kind`."""
-        analysis = importlib.import_module("flowagent.core.analysis")
+        algorithms = importlib.import_module("flowagent.core.algorithms")
+        networks = importlib.import_module("flowagent.core.network")
         shape = importlib.import_module("flowagent.core.shape")
-        network: nx.DiGraph[str] = analysis.network_of(self.nodes, self.topology.edges)
+        network: nx.DiGraph[str] = algorithms.as_networkx(networks.Network(self.nodes, self.topology.edges))
         for place in self.topology.places[2:]:
             network.nodes[place.name]["kind"] = shape.kind_of(place)
         return network
