@@ -7,8 +7,9 @@ Loaded when a graph is first checked, drawn or run.
 # (It looks at users' types and functions, which are only known when it runs.)
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, get_origin
+from typing import Any, Final, NamedTuple, get_origin
 
 from pydantic import BaseModel
 
@@ -101,7 +102,20 @@ def _checked_children(
     return children, faults, warnings
 
 
-def _faults_of_state(state: type[BaseModel]) -> Iterator[str]:
+_FAULTLESS: Final[weakref.WeakSet[type[BaseModel]]] = weakref.WeakSet()
+"""State models in which nothing was found wrong: to look into all their types again, for each graph, would be slow."""
+
+
+def _faults_of_state(state: type[BaseModel]) -> list[str]:
+    if state in _FAULTLESS:
+        return []
+    faults = list(_found_in_state(state))
+    if not faults:
+        _FAULTLESS.add(state)
+    return faults
+
+
+def _found_in_state(state: type[BaseModel]) -> Iterator[str]:
     if state.model_config.get("extra") == "allow":
         yield f"state `{state.__name__}` allows extra fields; declare every field that nodes write"
     if not state.model_fields:

@@ -8,6 +8,7 @@ Nothing is written to a file before it is known to be ours or empty.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import stat
 import sys
@@ -221,7 +222,7 @@ def _check_place(place: Place) -> None:
         return  # To be made, or told about when that fails.
     if not os.access(directory, os.W_OK | os.X_OK):
         raise _refused(place, "is in a directory that cannot be written to; SQLite keeps files of its own beside it")
-    kind = _file_system(directory)
+    kind = _file_system(_MOUNTS, directory, directory.stat().st_dev)
     if kind in _NETWORK:
         raise _refused(
             place, f"is on a network file system ({kind}), where SQLite's locks do not hold; use a local disk"
@@ -237,10 +238,11 @@ def _check_file(place: Place, *, writing: bool) -> None:
         raise _refused(place, "is read-only; make it writable, or use another path")
 
 
-def _file_system(directory: Path) -> str | None:
-    """The kind of file system a directory is on, where the system tells."""
+@functools.lru_cache(maxsize=64)
+def _file_system(mounts: Path, directory: Path, _device: int) -> str | None:
+    """The kind of file system a directory is on, where the system tells; asked again when its device is another."""
     try:
-        lines = _MOUNTS.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+        lines = mounts.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     except OSError:
         return None
     found: tuple[int, str] = (-1, "")
