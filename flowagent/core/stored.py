@@ -15,7 +15,8 @@ from flowagent.core.machine import Machine
 from flowagent.core.policies import OnFailure
 from flowagent.core.position import restored
 from flowagent.core.records import RunInfo, Snapshot, Status
-from flowagent.core.run import Run, begun
+from flowagent.core.replaying import begun
+from flowagent.core.run import Run
 from flowagent.core.shape import differences, fingerprint, shape_of
 from flowagent.core.topology import Topology
 from flowagent.errors import FlowAgentError, GraphChanged, NodeError, RunExists, RunNotFound, StateError
