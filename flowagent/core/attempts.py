@@ -7,7 +7,7 @@ import contextvars
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -230,6 +230,22 @@ async def wait_again(task: Task, delay: float) -> Outcome:
     return Outcome(task, 0.0, again=True)
 
 
+class _NoTimer:
+    """Stands for a timer where there is no limit: asyncio's own costs as much as the rest of starting a call."""
+
+    async def __aenter__(self) -> None:
+        return None
+
+    async def __aexit__(self, *_: object) -> None:
+        return None
+
+    def expired(self) -> bool:
+        return False
+
+
+_NO_TIMER: Final = _NoTimer()
+
+
 async def run_beside(engine: Engine, task: Task, item: Any, delay: float) -> Outcome:
     """Call a function as one of several things that go on: async ones on the loop, sync ones in a thread."""
     if delay > 0:
@@ -240,7 +256,7 @@ async def run_beside(engine: Engine, task: Task, item: Any, delay: float) -> Out
     node = task.place.node
     limit = None if node is None else node.options.timeout
     outcome = Outcome(task, 0.0, view=view)
-    timer = asyncio.timeout(limit)
+    timer = _NO_TIMER if limit is None else asyncio.timeout(limit)
     try:
         async with timer:
             outcome.returned = await (function.call if function.is_async else _threaded(function.call))(*arguments)

@@ -1,24 +1,24 @@
 """Finds everything that is wrong with a definition before anything runs, and lays it out as a `Topology`.
 
-Loaded, with networkx, when a graph is first checked, drawn or run.
+Loaded when a graph is first checked, drawn or run.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# (networkx declares its algorithms through a decorator that hides part of their types.)
+# (It looks at users' types and functions, which are only known when it runs.)
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, assert_never, get_origin
+import weakref
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, assert_never, get_origin
 
-import networkx as nx
 from pydantic import BaseModel
 
 from flowagent.core import literals, signatures
-from flowagent.core.analysis import Analysis, analysed, handlers, network_of
+from flowagent.core.analysis import Analysis, analysed, components, total_order
 from flowagent.core.definition import Definition
 from flowagent.core.fields import faults_of_field, unstorable
 from flowagent.core.leaks import faults_of_secrets
+from flowagent.core.network import Network, handlers
 from flowagent.core.nodes import (
     END,
     START,
@@ -65,12 +65,14 @@ def checked(definition: Definition, state: type[BaseModel], *, inside: tuple[int
     children, inner_faults, warnings = _checked_children(definition, inside)
     faults += inner_faults
     faults += faults_of_secrets(definition.nodes, state, children)
+    network: Network | None = None
     if not broken:
-        faults += _faults_of_shape(definition.nodes, edges)
+        network = Network(definition.nodes, edges)
+        faults += _faults_of_shape(definition.nodes, edges, network)
         faults += _faults_of_nodes(definition, state, edges)
-    if faults:
+    if faults or network is None:
         raise GraphError(definition.name, list(dict.fromkeys(faults)))
-    analysis = analysed(definition.nodes, edges)
+    analysis = analysed(definition.nodes, network)
     ties, unordered = _ties(analysis, orders)
     if unordered:
         raise GraphError(definition.name, unordered)
@@ -102,7 +104,20 @@ def _checked_children(
     return children, faults, warnings
 
 
-def _faults_of_state(state: type[BaseModel]) -> Iterator[str]:
+_FAULTLESS: Final[weakref.WeakSet[type[BaseModel]]] = weakref.WeakSet()
+"""State models in which nothing was found wrong: to look into all their types again, for each graph, would be slow."""
+
+
+def _faults_of_state(state: type[BaseModel]) -> list[str]:
+    if state in _FAULTLESS:
+        return []
+    faults = list(_found_in_state(state))
+    if not faults:
+        _FAULTLESS.add(state)
+    return faults
+
+
+def _found_in_state(state: type[BaseModel]) -> Iterator[str]:
     if state.model_config.get("extra") == "allow":
         yield f"state `{state.__name__}` allows extra fields; declare every field that nodes write"
     if not state.model_fields:
@@ -134,47 +149,57 @@ def _told(edge: Edge) -> str:
             assert_never(edge.kind)
 
 
-def _faults_of_shape(nodes: Mapping[str, Node], edges: Sequence[Edge]) -> Iterator[str]:
-    network = network_of(nodes, edges)
-    if network.in_degree(START):
+def _faults_of_shape(nodes: Mapping[str, Node], edges: Sequence[Edge], network: Network) -> Iterator[str]:
+    if network.before[START]:
         yield "an edge leads to START; loop back to the first node instead"
-    if network.out_degree(END):
+    if network.after[END]:
         yield "an edge leads out of END"
-    if not network.out_degree(START):
+    if not network.after[START]:
         yield "there is no edge from START: say where a run begins with chain(START, ...)"
         return
-    reached = {START, *nx.descendants(network, START)}
-    leaving = {END, *nx.ancestors(network, END)}
+    reached = {START, *network.descendants(START)}
+    leaving = {END, *network.ancestors(END)}
     onward = {edge.tail for edge in edges if edge.kind != "error"}
     for name in nodes:
         if name not in reached:
             yield f"node `{name}` cannot be reached from START: add an edge to it or remove it"
         elif name not in onward:
             yield f"node `{name}` leads nowhere: add an edge to another node or to END"
-    stuck = [name for name in nodes if name in reached and name not in leaving and network.out_degree(name)]
-    yield from _endless(network, stuck)
+    yield from _endless(
+        network, [name for name in nodes if name in reached and name not in leaving and network.after[name]]
+    )
     yield from _routers_only(network, nodes)
 
 
-def _endless(network: nx.DiGraph[str], stuck: Sequence[str]) -> Iterator[str]:
+def _endless(network: Network, stuck: Sequence[str]) -> Iterator[str]:
     """Nodes with no way to END: cycles are told as cycles, the rest one by one."""
     told: set[str] = set()
-    for component in nx.strongly_connected_components(network.subgraph(stuck)):
-        if len(component) > 1 or any(network.has_edge(name, name) for name in component):
-            told |= component
-            names = ", ".join(f"`{name}`" for name in sorted(component))
-            yield f"nothing leaves the cycle of {names}: give one of them a way towards END"
+    for names in _cycles(network, stuck):
+        told |= names
+        yield f"nothing leaves the cycle of {_listed(names)}: give one of them a way towards END"
     for name in stuck:
         if name not in told:
             yield f"node `{name}` has no way to END"
 
 
-def _routers_only(network: nx.DiGraph[str], nodes: Mapping[str, Node]) -> Iterator[str]:
-    routers = network.subgraph([name for name, node in nodes.items() if isinstance(node, RouterNode)])
-    for component in nx.strongly_connected_components(routers):
-        if len(component) > 1 or any(routers.has_edge(name, name) for name in component):
-            names = ", ".join(f"`{name}`" for name in sorted(component))
-            yield f"the cycle of {names} has only routers, which write nothing: it would go round for ever"
+def _routers_only(network: Network, nodes: Mapping[str, Node]) -> Iterator[str]:
+    for names in _cycles(network, [name for name, node in nodes.items() if isinstance(node, RouterNode)]):
+        yield f"the cycle of {_listed(names)} has only routers, which write nothing: it would go round for ever"
+
+
+def _cycles(network: Network, names: Iterable[str]) -> Iterator[set[str]]:
+    """The components of some of the nodes that go round among themselves."""
+    among = set(names)
+    inside = {name: [head for head in network.after[name] if head in among] for name in names}
+    if not any(inside.values()):
+        return
+    for component in components(inside):
+        if len(component) > 1 or any(name in inside[name] for name in component):
+            yield component
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in sorted(names))
 
 
 # -- nodes -------------------------------------------------------------------------------------------------------
@@ -339,8 +364,6 @@ def _faults_of_items(nodes: Mapping[str, Node], edges: Sequence[Edge]) -> Iterat
 
 def _ties(analysis: Analysis, orders: Sequence[tuple[str, str]]) -> tuple[list[list[str]], list[str]]:
     """The groups of joins that wait for each other, each in its declared order, and what is not ordered."""
-    wanted: nx.DiGraph[str] = nx.DiGraph()
-    wanted.add_edges_from(orders)
     faults = [
         f"before(`{one}`, `{two}`): `{name}` is no join"
         for one, two in orders
@@ -348,28 +371,21 @@ def _ties(analysis: Analysis, orders: Sequence[tuple[str, str]]) -> tuple[list[l
         if name not in analysis.joins
     ]
     ties: list[list[str]] = []
-    for component in nx.strongly_connected_components(analysis.waits_for()):
+    waits = analysis.waits_for()
+    if not any(waits.values()):
+        return ties, faults
+    for component in components(waits):
         if len(component) < 2:
             continue
-        order = wanted.subgraph(component)
-        total = _total_order(order, component)
+        total = total_order(orders, component)
         if total is None:
-            names = ", ".join(f"`{name}`" for name in sorted(component))
             faults.append(
-                f"the joins {names} can wait for each other: declare which goes first with before(first, second), "
-                "for each pair"
+                f"the joins {_listed(component)} can wait for each other: declare which goes first with "
+                "before(first, second), for each pair"
             )
         else:
             ties.append(total)
     return ties, faults
-
-
-def _total_order(order: nx.DiGraph[str], names: set[str]) -> list[str] | None:
-    if set(order.nodes) != names or not nx.is_directed_acyclic_graph(order):
-        return None
-    line = list(nx.topological_sort(order))
-    one_by_one = all(nx.has_path(order, first, second) for first, second in itertools.pairwise(line))
-    return line if one_by_one else None
 
 
 # -- warnings ------------------------------------------------------------------------------------------------------
@@ -382,7 +398,7 @@ def _parallel_writers(definition: Definition, analysis: Analysis, state: type[Ba
         ways = _fixed_ways(analysis.network, definition.nodes, fork)
         if len(ways) < 2:
             continue
-        reached = [{way, *nx.descendants(analysis.network, way)} for way in ways]
+        reached = [{way, *analysis.network.descendants(way)} for way in ways]
         shared = set.intersection(*reached)
         writers = [_writers(definition.nodes, schema, names - shared) for names in reached]
         for field in dict.fromkeys(field for found in writers for field in found):
@@ -394,11 +410,12 @@ def _parallel_writers(definition: Definition, analysis: Analysis, state: type[Ba
                 )
 
 
-def _fixed_ways(network: nx.DiGraph[str], nodes: Mapping[str, Node], fork: str) -> list[str]:
+def _fixed_ways(network: Network, nodes: Mapping[str, Node], fork: str) -> list[str]:
+    ways = network.after[fork]
     node = nodes.get(fork)
-    if node is not None and is_choice(node):
+    if len(ways) < 2 or (node is not None and is_choice(node)):
         return []
-    return [head for _, head, kind in network.out_edges(fork, data="kind") if kind == "fixed"]
+    return [head for head, edge in ways.items() if edge.kind == "fixed"]
 
 
 def _writers(nodes: Mapping[str, Node], schema: Any, names: set[str]) -> dict[str, str]:
@@ -429,15 +446,16 @@ def _written_fields(node: Node) -> tuple[str, ...]:
 def _parallel_loops(nodes: Mapping[str, Node], analysis: Analysis) -> Iterator[str]:
     """Branches of one fork that may each leave or repeat the loop around the fork."""
     network = analysis.network
-    for component in nx.strongly_connected_components(network):
-        if len(component) < 2:
-            continue
-        inside = network.subgraph(component)
-        for fork in sorted(component - {START, END}):
-            if is_choice(nodes[fork]) or inside.out_degree(fork) < 2:
+    forks = [name for name, node in nodes.items() if len(network.after[name]) > 1 and not is_choice(node)]
+    if network.is_tree or not forks:
+        return
+    for component in components(network.after):
+        deciders = sorted(name for name in component if _decides(network, nodes, component, name))
+        for fork in sorted(component.intersection(forks)):
+            ways = [head for head in network.after[fork] if head in component]
+            if len(component) < 2 or len(ways) < 2:
                 continue
-            deciders = sorted(name for name in component if _decides(network, nodes, component, name))
-            by_way = [{d for d in deciders if _leads(inside, fork, way, d)} for way in inside.successors(fork)]
+            by_way = [{d for d in deciders if _leads(network, component, fork, way, d)} for way in ways]
             alone = [
                 d
                 for place, found in enumerate(by_way)
@@ -452,14 +470,20 @@ def _parallel_loops(nodes: Mapping[str, Node], analysis: Analysis) -> Iterator[s
                 )
 
 
-def _decides(network: nx.DiGraph[str], nodes: Mapping[str, Node], component: set[str], name: str) -> bool:
+def _decides(network: Network, nodes: Mapping[str, Node], component: set[str], name: str) -> bool:
     node = nodes.get(name)
     if node is None or not is_choice(node):
         return False
-    heads = set(network.successors(name))
+    heads = set(network.after[name])
     return bool(heads & component) and bool(heads - component)
 
 
-def _leads(inside: nx.DiGraph[str], fork: str, way: str, target: str) -> bool:
-    without = inside.subgraph([name for name in inside if name != fork])
-    return way == target or (way in without and target in without and nx.has_path(without, way, target))
+def _leads(network: Network, component: set[str], fork: str, way: str, target: str) -> bool:
+    """Whether a way out of a fork leads to a node of its loop without coming back to the fork."""
+    found, todo = {way}, [way]
+    while todo:
+        for head in network.after[todo.pop()]:
+            if head in component and head != fork and head not in found:
+                found.add(head)
+                todo.append(head)
+    return way == target or (way != fork and target in found)

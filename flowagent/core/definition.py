@@ -113,7 +113,7 @@ class Definition:
 
     def declared_targets(self, name: str, call: object, to: Targets, *, jumps: bool) -> tuple[tuple[str, ...], Any]:
         """The targets of a router or jumping node and, where `to=` is a mapping, its labels."""
-        hint = signatures.hints_of(call).get("return")
+        hint = signatures.returned(call)
         if isinstance(to, Mapping):
             labels = {label: self.ref_name(ref) for label, ref in to.items()}
             self._hold_to(name, signatures.values_of(hint) or signatures.targets_in(hint, jumps=jumps), labels)
@@ -144,7 +144,7 @@ class Definition:
 
     def jumps(self, call: object) -> bool:
         """Whether a function says that it may return a `Goto`."""
-        from_hint = signatures.hints_of(call).get("return")
+        from_hint = signatures.returned(call)
         raw = getattr(call, "__annotations__", {}).get("return")
         return signatures.mentions(from_hint, signatures.Goto) or (isinstance(raw, str) and "Goto[" in raw)
 

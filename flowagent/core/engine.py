@@ -316,9 +316,7 @@ class Engine:
         if task.closing:
             return
         if self.machine.steps >= self._most_steps and self.machine.would_count(task):
-            analysis = importlib.import_module(
-                "flowagent.core.analysis"
-            )  # brings networkx, which nothing else here needs
+            analysis = importlib.import_module("flowagent.core.analysis")  # which nothing else here needs
             around: tuple[str, ...] = analysis.cycle_around(task.scope.topology, task.place.name)
             where = f" in the cycle of {', '.join(f'`{name}`' for name in around)}" if around else ""
             self._stopped, self.reason = "limit", f"reached the limit of {self.limits.steps} steps{where}"

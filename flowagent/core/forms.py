@@ -7,137 +7,108 @@ the graph's to tell.
 from __future__ import annotations
 
 import functools
-from typing import Annotated, Any, Final, Literal, NotRequired
+from collections.abc import Callable
+from typing import Any, Final
 
-from pydantic import Field, StrictBool, StrictFloat, StrictInt, TypeAdapter
-from pydantic_core import from_json
-from typing_extensions import TypedDict
+from pydantic_core import CoreSchema, SchemaValidator, core_schema, from_json
 
 from flowagent.core.records import RecordKind
 
-_Writes = dict[str, tuple[Literal["set", "delta", "replace"], list[Any]]]
-# In this order, and not by trying both: that makes reading a record twice as fast.
-_Way = Annotated[str | tuple[str, list[Any]], Field(union_mode="left_to_right")]
+# As pydantic's core has them, and not as the types that it makes them of: a resumed run reads two kinds of records
+# first of all, and to make their validators of types would take longer than all the rest.
+_ANY: Final = core_schema.any_schema()
+_TEXT: Final = core_schema.str_schema()
+_INT: Final = core_schema.int_schema(strict=True)
+_FLOAT: Final = core_schema.float_schema(strict=True)
+_BOOL: Final = core_schema.bool_schema(strict=True)
+_TEXTS: Final = core_schema.list_schema(_TEXT)
 
 
-class _Anything(TypedDict):
-    at: NotRequired[StrictFloat]
+def _named(values: CoreSchema) -> CoreSchema:
+    return core_schema.dict_schema(_TEXT, values)
 
 
-class _OfTask(_Anything):
-    task: str
+def _one_of(*words: str) -> CoreSchema:
+    return core_schema.literal_schema(list(words))
 
 
-class _NodeShape(TypedDict):
-    kind: str
-    child: NotRequired[_Shape]
+def _holding(
+    required: dict[str, CoreSchema], optional: dict[str, CoreSchema] | None = None, ref: str | None = None
+) -> CoreSchema:
+    fields = {name: core_schema.typed_dict_field(schema) for name, schema in required.items()}
+    for name, schema in (optional or {}).items():
+        fields[name] = core_schema.typed_dict_field(schema, required=False)
+    return core_schema.typed_dict_schema(fields, ref=ref)
 
 
-class _Shape(TypedDict):
-    fields: dict[str, str]
-    nodes: dict[str, _NodeShape]
-    edges: list[tuple[str, str, Literal["fixed", "choice", "error"]]]
+def _record(optional: dict[str, CoreSchema] | None = None, /, **required: CoreSchema) -> CoreSchema:
+    return _holding(required, {"at": _FLOAT, **(optional or {})})
 
 
-class _Started(_Anything):
-    graph: str
-    fingerprint: str
-    shape: _Shape
-    input: dict[str, Any]
+def _of_task(**required: CoreSchema) -> CoreSchema:
+    return _record(task=_TEXT, **required)
 
 
-class _Opened(_OfTask):
-    node: str
-    input: dict[str, Any]
+def _writes() -> CoreSchema:
+    kind = _one_of("set", "delta", "replace")
+    return _named(core_schema.tuple_schema([kind, core_schema.list_schema(_ANY)]))
 
 
-class _Done(_OfTask):
-    node: str
-    parents: list[str]
-    attempt: StrictInt
-    writes: _Writes
-    to: list[_Way]
-    s: StrictFloat
+def _started() -> CoreSchema:
+    shape = core_schema.definition_reference_schema("shape")
+    kind = _one_of("fixed", "choice", "error")
+    parts = {
+        "fields": _named(_TEXT),
+        "nodes": _named(_holding({"kind": _TEXT}, {"child": shape})),
+        "edges": core_schema.list_schema(core_schema.tuple_schema([_TEXT, _TEXT, kind])),
+    }
+    record = _record(graph=_TEXT, fingerprint=_TEXT, shape=shape, input=_named(_ANY))
+    return core_schema.definitions_schema(record, [_holding(parts, ref="shape")])
 
 
-class _Item(_OfTask):
-    node: str
-    attempt: StrictInt
-    value: Any
-    s: StrictFloat
+def _done() -> CoreSchema:
+    sent = core_schema.tuple_schema([_TEXT, core_schema.list_schema(_ANY)])
+    # In this order, and not by trying both: that makes reading a record twice as fast.
+    way = core_schema.union_schema([_TEXT, sent], mode="left_to_right")
+    to = core_schema.list_schema(way)
+    return _of_task(node=_TEXT, parents=_TEXTS, attempt=_INT, writes=_writes(), to=to, s=_FLOAT)
 
 
-class _Error(TypedDict):
-    graph: str
-    node: str
-    task: str
-    attempt: StrictInt
-    kind: str
-    message: str
-    merge: StrictBool
+def _failed() -> CoreSchema:
+    texts = dict.fromkeys(("graph", "node", "task", "kind", "message"), _TEXT)
+    error = _holding({**texts, "attempt": _INT, "merge": _BOOL})
+    return _of_task(node=_TEXT, attempt=_INT, final=_BOOL, errors=core_schema.list_schema(error), s=_FLOAT)
 
 
-class _Failed(_OfTask):
-    node: str
-    attempt: StrictInt
-    final: StrictBool
-    errors: list[_Error]
-    s: StrictFloat
+def _asked() -> CoreSchema:
+    texts = dict.fromkeys(("id", "node", "name", "text"), _TEXT)
+    return _of_task(**texts, schema=core_schema.nullable_schema(_named(_ANY)), purpose=_one_of("ask", "once"))
 
 
-class _Asked(_OfTask):
-    id: str
-    node: str
-    name: str
-    text: str
-    schema: dict[str, Any] | None
-    purpose: Literal["ask", "once"]
+def _ended() -> CoreSchema:
+    status = _one_of("waiting", "failed", "cancelled", "limit", "interrupted", "completed")
+    return _record(status=status, reason=_TEXT)
 
 
-class _Answered(_OfTask):
-    id: str
-    value: Any
-
-
-class _Memo(_OfTask):
-    name: str
-    data: Any
-
-
-class _Resolved(_OfTask):
-    node: str
-    writes: _Writes
-
-
-class _Retried(_Anything):
-    fresh: NotRequired[list[str]]
-    inside: NotRequired[list[str]]
-
-
-class _Ended(_Anything):
-    status: Literal["waiting", "failed", "cancelled", "limit", "interrupted", "completed"]
-    reason: str
-
-
-_FORMS: Final[dict[RecordKind, Any]] = {
-    "started": _Started,
-    "opened": _Opened,
-    "done": _Done,
-    "item": _Item,
-    "failed": _Failed,
-    "asked": _Asked,
-    "answered": _Answered,
-    "memo": _Memo,
-    "attempted": _OfTask,
-    "resolved": _Resolved,
-    "retried": _Retried,
-    "ended": _Ended,
+_FORMS: Final[dict[RecordKind, Callable[[], CoreSchema]]] = {
+    "started": _started,
+    "opened": lambda: _of_task(node=_TEXT, input=_named(_ANY)),
+    "done": _done,
+    "item": lambda: _of_task(node=_TEXT, attempt=_INT, value=_ANY, s=_FLOAT),
+    "failed": _failed,
+    "asked": _asked,
+    "answered": lambda: _of_task(id=_TEXT, value=_ANY),
+    "memo": lambda: _of_task(name=_TEXT, data=_ANY),
+    "attempted": _of_task,
+    "resolved": lambda: _of_task(node=_TEXT, writes=_writes()),
+    "retried": lambda: _record({"fresh": _TEXTS, "inside": _TEXTS}),
+    "ended": _ended,
 }
 
 
 @functools.cache
-def _adapter(kind: RecordKind) -> TypeAdapter[dict[str, Any]]:
-    return TypeAdapter(_FORMS[kind])
+def _validator(kind: RecordKind) -> SchemaValidator:
+    return SchemaValidator(_FORMS[kind]())
 
 
 def read(kind: RecordKind, data: bytes) -> dict[str, Any]:
@@ -148,7 +119,7 @@ def read(kind: RecordKind, data: bytes) -> dict[str, Any]:
     """
     if kind not in _FORMS:
         raise ValueError(f"unknown kind {kind!r}")
-    # What is judged is what was read: the adapter's own result lacks what it does not know, and is left aside.
+    # What is judged is what was read: the validator's own result lacks what it does not know, and is left aside.
     content = from_json(data, cache_strings="keys")
-    _adapter(kind).validator.validate_python(content)
+    _validator(kind).validate_python(content)
     return content

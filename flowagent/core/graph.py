@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypedDict, cast
 
-from typing_extensions import Unpack
+from typing_extensions import TypeVar, Unpack
 
 from flowagent.core.builder import Builder, DepsT, StateT
-from flowagent.core.loops import run_blocking
 from flowagent.core.policies import Durability, Limits, OnFailure
 from flowagent.core.run import Run
 from flowagent.errors import FlowAgentError
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
     from flowagent.core.watch import Watch
     from flowagent.render import Diagram
     from flowagent.stores.base import Store
+
+T = TypeVar("T")
 
 StoreLike: TypeAlias = "Store | str | os.PathLike[str]"
 
@@ -103,7 +104,7 @@ class Graph(Builder[StateT, DepsT], Generic[StateT, DepsT]):
     def checked_inside(self, around: tuple[int, ...]) -> Checked:
         """The definition as tables; `around` are the graphs that it is nested in. For `check`."""
         if self._checked is None:
-            check = importlib.import_module("flowagent.core.check")  # with networkx, which nothing needs before
+            check = importlib.import_module("flowagent.core.check")  # maybe with networkx, which nothing needs before
             self._checked = cast("Checked", check.checked(self, self.state, inside=around))
             self.frozen = True
         return self._checked
@@ -115,9 +116,10 @@ class Graph(Builder[StateT, DepsT], Generic[StateT, DepsT]):
 
     def to_networkx(self) -> nx.DiGraph[str]:
         """The checked definition as a networkx graph; edges have a `kind` and a `label`, nodes a `kind`."""
-        analysis = importlib.import_module("flowagent.core.analysis")
+        algorithms = importlib.import_module("flowagent.core.algorithms")
+        networks = importlib.import_module("flowagent.core.network")
         shape = importlib.import_module("flowagent.core.shape")
-        network: nx.DiGraph[str] = analysis.network_of(self.nodes, self.topology.edges)
+        network: nx.DiGraph[str] = algorithms.as_networkx(networks.Network(self.nodes, self.topology.edges))
         for place in self.topology.places[2:]:
             network.nodes[place.name]["kind"] = shape.kind_of(place)
         return network
@@ -172,7 +174,7 @@ class Graph(Builder[StateT, DepsT], Generic[StateT, DepsT]):
         **options: Unpack[RunOptions],
     ) -> Run[StateT]:
         """`run` for scripts, threads and notebooks."""
-        return run_blocking(self.run(state, run_id=run_id, **options))
+        return _run_blocking(self.run(state, run_id=run_id, **options))
 
     async def resume(
         self,
@@ -228,7 +230,7 @@ class Graph(Builder[StateT, DepsT], Generic[StateT, DepsT]):
     ) -> Run[StateT]:
         """`resume` for scripts, threads and notebooks."""
         work = self.resume(run, answers=answers, retry=retry, resolve=resolve, accept_changes=accept_changes, **options)
-        return run_blocking(work)
+        return _run_blocking(work)
 
     async def load(self, run: str | Run[StateT], *, store: StoreLike | None = None) -> Run[StateT]:
         """Read a stored run; nothing is executed or changed.
@@ -242,7 +244,7 @@ class Graph(Builder[StateT, DepsT], Generic[StateT, DepsT]):
 
     def load_sync(self, run: str | Run[StateT], *, store: StoreLike | None = None) -> Run[StateT]:
         """`load` for scripts, threads and notebooks."""
-        return run_blocking(self.load(run, store=store))
+        return _run_blocking(self.load(run, store=store))
 
     async def cancel(
         self, run: str | Run[StateT], *, store: StoreLike | None = None, timeout: float = 30.0
@@ -265,7 +267,7 @@ class Graph(Builder[StateT, DepsT], Generic[StateT, DepsT]):
         self, run: str | Run[StateT], *, store: StoreLike | None = None, timeout: float = 30.0
     ) -> Run[StateT]:
         """`cancel` for scripts, threads and notebooks."""
-        return run_blocking(self.cancel(run, store=store, timeout=timeout))
+        return _run_blocking(self.cancel(run, store=store, timeout=timeout))
 
     def stream(
         self,
@@ -338,6 +340,11 @@ class Graph(Builder[StateT, DepsT], Generic[StateT, DepsT]):
 
 def _given(options: RunOptions) -> RunOptions:
     return cast("RunOptions", {name: value for name, value in options.items() if value is not None})
+
+
+def _run_blocking(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end; asyncio is loaded when first used."""
+    return cast("T", importlib.import_module("flowagent.core.loops").run_blocking(work))
 
 
 def _runs() -> Any:

@@ -6,22 +6,19 @@ import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Generic, cast
+from typing import TYPE_CHECKING, Any, Generic, cast
 
 from pydantic import BaseModel
 from typing_extensions import TypeVar
 
-from flowagent.core import journal
 from flowagent.core.facts import Question, TaskStatus
-from flowagent.core.history import Step, steps_of
-from flowagent.core.loops import run_blocking
-from flowagent.core.machine import Machine
-from flowagent.core.records import Record, Status
-from flowagent.core.topology import Topology
 from flowagent.core.writes import Values
 from flowagent.errors import FlowAgentError, NodeError
 
 if TYPE_CHECKING:
+    from flowagent.core.history import Step
+    from flowagent.core.records import Record, Status
+    from flowagent.core.topology import Topology
     from flowagent.render import Diagram
     from flowagent.stores.base import Store
 
@@ -71,12 +68,14 @@ class Run(Generic[StateT]):
     @cached_property
     def records(self) -> Sequence[Record]:
         """The run's journal, read when first asked for."""
-        return run_blocking(self.store.read(self.run_id))
+        loops = importlib.import_module("flowagent.core.loops")
+        return cast("Sequence[Record]", loops.run_blocking(self.store.read(self.run_id)))
 
     @cached_property
     def history(self) -> tuple[Step, ...]:
         """What was recorded of each task, in the order in which it was."""
-        return steps_of(self.run_id, self.records)
+        history = importlib.import_module("flowagent.core.history")
+        return cast("tuple[Step, ...]", history.steps_of(self.run_id, self.records))
 
     def state_at(self, seq: int) -> StateT:
         """The state after record number `seq`.
@@ -86,7 +85,7 @@ class Run(Generic[StateT]):
         """
         if not 0 <= seq < len(self.records):
             raise FlowAgentError(f"run `{self.run_id}` has records 0 to {len(self.records) - 1}, not {seq}")
-        machine = replayed(self._topology, self.run_id, self.records[: seq + 1])
+        machine = _replaying().replayed(self._topology, self.run_id, self.records[: seq + 1])
         return self._shown(machine.state()[0])
 
     def state_of(self, task: str) -> BaseModel:
@@ -95,15 +94,10 @@ class Run(Generic[StateT]):
         Raises:
             FlowAgentError: the run has no such task.
         """
-        machine = begun(self._topology, self.run_id, self.records)
-        for record in self.records[1:]:
-            if task in machine.tasks:
-                break
-            journal.replay(machine, self.run_id, [record])
-        found = machine.tasks.get(task)
+        found = _replaying().task_of(self._topology, self.run_id, self.records, task)
         if found is None:
             raise FlowAgentError(f"run `{self.run_id}` has no task `{task}`; see its `history` for those it has")
-        return found.scope.topology.schema.result(found.values)
+        return cast("BaseModel", found.scope.topology.schema.result(found.values))
 
     def draw(self, *, times: bool = True) -> Diagram:
         """A picture of what happened, over the picture of the definition.
@@ -123,16 +117,6 @@ class Run(Generic[StateT]):
         return cast("StateT", self._topology.schema.result(values))
 
 
-def begun(topology: Topology, run_id: str, records: Sequence[Record]) -> Machine:
-    """The machine as it was after the first record, which holds the input."""
-    data = journal.started(run_id, records[0])
-    machine = Machine(topology, topology.schema.load(journal.as_json(data["input"])))
-    machine.begin()
-    return machine
-
-
-def replayed(topology: Topology, run_id: str, records: Sequence[Record]) -> Machine:
-    """The machine as it was after the last of some records."""
-    machine = begun(topology, run_id, records)
-    journal.replay(machine, run_id, records[1:])
-    return machine
+def _replaying() -> Any:
+    """What tells a journal again, loaded when first used: most runs are never looked back at."""
+    return importlib.import_module("flowagent.core.replaying")

@@ -24,7 +24,7 @@ from flowagent.core.resumption import Addition, added, refuse_misfits
 from flowagent.core.run import Run
 from flowagent.core.secret import ENCRYPT
 from flowagent.core.shape import fingerprint, shape_of
-from flowagent.core.stored import Place, as_run, hold_to_text, known, read, refuse_other_input, standing
+from flowagent.core.stored import Place, Position, as_run, hold_to_text, known, read, refuse_other_input, standing
 from flowagent.core.teller import Listener
 from flowagent.core.topology import Topology
 from flowagent.core.version import VERSION
@@ -140,6 +140,7 @@ async def resume(
     hold_to_text(run_id)
     _refuse_open_secrets(place)
     info = await place.store.info(run_id)
+    before: Position | None = None
     if addition or info.status in ("completed", "running"):
         before = await read(place, info, options.on_failure, accept_changes=accept_changes)
         refuse_misfits(before.machine, run_id, addition)
@@ -149,7 +150,10 @@ async def resume(
     stood = None if info.status == "interrupted" or lease.next_seq != info.next_seq else info.status
     try:
         # Read under the lease: only now does nobody else write, and somebody may have been faster.
-        position = await read(place, info, options.on_failure, accept_changes=accept_changes)
+        if before is not None and await _is_untouched(place, info, before, lease):
+            position = before
+        else:
+            position = await read(place, info, options.on_failure, accept_changes=accept_changes)
         stood = stood or position.status
         machine = position.machine
         if machine.final is not None:
@@ -165,6 +169,13 @@ async def resume(
         await _let_go(place, lease, status)
         return _finished(place, run_id, machine, status, options, replayed=True)
     return await _drive(place, machine, lease, options, resumed=True, weight=position.weight)
+
+
+async def _is_untouched(place: Place, info: RunInfo, before: Position, lease: Lease) -> bool:
+    """Whether nobody has had a run since it was looked up, nor written to it since it was read."""
+    if (lease.epoch, lease.next_seq) != (info.epoch + 1, before.next_seq):
+        return False
+    return (await place.store.info(info.run_id)).created == info.created  # It might be another run of that id.
 
 
 async def _let_go(place: Place, lease: Lease, status: Status | None) -> None:

@@ -10,7 +10,7 @@ import inspect
 import types
 import typing
 from collections.abc import Callable, Iterator
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 from flowagent.core.nodes import Function, Goto, Send
 from flowagent.errors import GraphError
@@ -31,32 +31,73 @@ def function_of(graph: str, name: str, call: Any, *, takes: str = "the state") -
     if not callable(call):
         raise GraphError(graph, [f"node `{name}` is no function but {call!r}"])
     try:
-        parameters = list(inspect.signature(call).parameters.values())
+        taken = _taken(call)
     except (TypeError, ValueError):  # builtins without a signature take one argument
         return Function(call=call, is_async=is_async(call), takes_context=False)
-    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    required = [p for p in parameters if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
-    rest = any(p.kind is p.VAR_POSITIONAL for p in parameters)
-    needed = [p for p in required if p in positional]
-    keywords = [p.name for p in required if p.kind is p.KEYWORD_ONLY]
-    if keywords or len(needed) > 2 or (not positional and not rest):
+    if taken.has_keywords or taken.needed > 2 or not (taken.positional or taken.has_rest):
         raise GraphError(
             graph,
             [f"node `{name}` takes {inspect.signature(call)}; it is called with {takes} and, if wanted, a Context"],
         )
     return Function(
-        call=call, is_async=is_async(call), takes_context=len(needed) == 2 or _second_is_context(positional)
+        call=call,
+        is_async=is_async(call),
+        takes_context=taken.needed == 2 or (taken.positional >= 2 and "Context" in taken.second),
     )
 
 
-def _second_is_context(positional: list[inspect.Parameter]) -> bool:
-    return len(positional) >= 2 and "Context" in str(positional[1].annotation)
+class _Taken(NamedTuple):
+    """The parameters of a function.
+
+    Args:
+        positional: how many may be given by place.
+        needed: how many of those have no default.
+        has_rest: whether it takes any number by place.
+        has_keywords: whether it needs some by name.
+        second: the annotation of the second.
+    """
+
+    positional: int
+    needed: int
+    has_rest: bool
+    has_keywords: bool
+    second: str
+
+
+def _taken(call: Any) -> _Taken:
+    if type(call) is types.FunctionType and not call.__dict__:  # it wraps nothing, and tells no other signature
+        return _taken_by(call)
+    parameters = list(inspect.signature(call).parameters.values())
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return _Taken(
+        positional=len(positional),
+        needed=sum(p.default is p.empty for p in positional),
+        has_rest=any(p.kind is p.VAR_POSITIONAL for p in parameters),
+        has_keywords=any(p.kind is p.KEYWORD_ONLY and p.default is p.empty for p in parameters),
+        second=str(positional[1].annotation) if len(positional) > 1 else "",
+    )
+
+
+def _taken_by(function: types.FunctionType) -> _Taken:
+    """The same for a plain function, from its code: a twentieth of the time."""
+    code = function.__code__
+    second = code.co_varnames[1] if code.co_argcount > 1 else ""
+    keywords = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+    return _Taken(
+        positional=code.co_argcount,
+        needed=code.co_argcount - len(function.__defaults__ or ()),
+        has_rest=bool(code.co_flags & inspect.CO_VARARGS),
+        has_keywords=any(name not in (function.__kwdefaults__ or ()) for name in keywords),
+        second=str(function.__annotations__.get(second, "")),
+    )
 
 
 def is_async(call: Any) -> bool:
     """Whether calling it gives a coroutine, seen through partials and callable objects."""
     while isinstance(call, functools.partial):
         call = call.func
+    if type(call) is types.FunctionType:
+        return inspect.iscoroutinefunction(call)
     return inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(getattr(call, "__call__", None))  # noqa: B004  # asks what it is, not whether
 
 
@@ -73,6 +114,32 @@ def hints_of(call: Any) -> dict[str, Any]:
         return typing.get_type_hints(target, include_extras=True)
     except Exception:  # noqa: BLE001  # an annotation is user code and may raise anything
         return dict(_one_by_one(target))
+
+
+def returned(call: Any) -> Any:
+    """The annotation of what a function returns, as in `hints_of`; None where there is none."""
+    if type(call) is types.FunctionType and not call.__dict__:
+        hint = call.__annotations__.get("return")
+        if isinstance(hint, str):
+            try:
+                hint = eval(_code(hint), call.__globals__)  # noqa: S307  # the function's own annotation, as typing does
+            except Exception:  # noqa: BLE001  # it may stand for a name that is local, or be no expression
+                return hints_of(call).get("return")
+        if _is_resolved(hint):
+            return hint
+    return hints_of(call).get("return")
+
+
+@functools.lru_cache(maxsize=256)
+def _code(annotation: str) -> types.CodeType:
+    return compile(annotation.lstrip(), "<annotation>", "eval", dont_inherit=True)
+
+
+def _is_resolved(hint: Any) -> bool:
+    """Whether no part of an annotation is text that is still to be read."""
+    if isinstance(hint, (str, list, typing.ForwardRef)):  # (The parameters of a Callable stand in a list.)
+        return False
+    return get_origin(hint) is Literal or all(map(_is_resolved, get_args(hint)))
 
 
 def hint_at(call: Any, place: int, otherwise: Any) -> Any:
@@ -145,5 +212,8 @@ def sends(hint: Any) -> bool:
 
 def summary_of(call: Callable[..., Any]) -> str:
     """The first paragraph of a function's docstring on one line."""
-    doc = inspect.getdoc(call) if isinstance(call, (types.FunctionType, types.MethodType)) else None
-    return " ".join((doc or "").split("\n\n")[0].split())
+    if type(call) is types.FunctionType:
+        doc = inspect.cleandoc(call.__doc__) if call.__doc__ else None
+    else:
+        doc = inspect.getdoc(call) if isinstance(call, types.MethodType) else None
+    return " ".join(doc.split("\n\n")[0].split()) if doc else ""

@@ -15,7 +15,8 @@ from flowagent.core.machine import Machine
 from flowagent.core.policies import OnFailure
 from flowagent.core.position import restored
 from flowagent.core.records import RunInfo, Snapshot, Status
-from flowagent.core.run import Run, begun
+from flowagent.core.replaying import begun
+from flowagent.core.run import Run
 from flowagent.core.shape import differences, fingerprint, shape_of
 from flowagent.core.topology import Topology
 from flowagent.errors import FlowAgentError, GraphChanged, NodeError, RunExists, RunNotFound, StateError
@@ -42,6 +43,7 @@ class Position:
         machine: as its records left it.
         started: its first record.
         weight: the bytes of records since the last snapshot, and of that snapshot.
+        next_seq: the number of the record after the last one that was read.
         status: where it stood when its last record was written, or None if it was under way.
         reason: why it stopped where it did, if it did.
     """
@@ -49,6 +51,7 @@ class Position:
     machine: Machine
     started: Mapping[str, Any]
     weight: tuple[int, int]
+    next_seq: int
     status: Status | None = None
     reason: str = ""
 
@@ -95,6 +98,7 @@ async def read(place: Place, info: RunInfo, on_failure: OnFailure, *, accept_cha
         machine=machine,
         started=started,
         weight=(sum(len(record.data) for record in records), len(snapshot.data)),
+        next_seq=snapshot.seq + 1 + len(records),
         status=ended.get("status") or standing(machine),
         reason=str(ended.get("reason", "")),
     )

@@ -9,9 +9,10 @@ from pydantic import BaseModel, ConfigDict
 from pydantic_core import to_json
 
 from flowagent.core import ids
-from flowagent.core.analysis import Analysis, once_each
+from flowagent.core.analysis import Analysis
 from flowagent.core.facts import Way
 from flowagent.core.fields import Codec, codec_of
+from flowagent.core.network import once_each
 from flowagent.core.nodes import (
     END,
     START,

@@ -23,6 +23,7 @@ from typing import Any, Final, TypeVar, cast
 
 import apsw
 
+from flowagent.core import loops
 from flowagent.core.records import Status
 from flowagent.errors import RunConflict, StoreError
 from flowagent.stores import heartbeat, owner, sqlite_file, sqlite_journal, sqlite_runs
@@ -296,7 +297,9 @@ class Database:
             sqlite_file.close(connection)
 
     async def read(self, work: Callable[[apsw.Connection], T], *, absent: Callable[[], T]) -> T:
-        """What `work` gives on a connection that only reads, on a thread, in one view of the file.
+        """What `work` gives on a connection that only reads, in one view of the file.
+
+        It is done on a thread, but where the running loop is the engine's own: nobody else waits there.
 
         Args:
             work: the reading.
@@ -305,7 +308,8 @@ class Database:
         Raises:
             StoreError: the file could not be read.
         """
-        return await self.readers.read(Read(work, absent, self._bring_up_to_date))
+        read = Read(work, absent, self._bring_up_to_date)
+        return self.readers.read_here(read) if loops.own_loop.get() else await self.readers.read(read)
 
     def _bring_up_to_date(self) -> None:
         with self._lock, sqlite_file.telling(self.place):

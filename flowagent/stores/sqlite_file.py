@@ -8,6 +8,7 @@ Nothing is written to a file before it is known to be ours or empty.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import stat
 import sys
@@ -22,6 +23,11 @@ from flowagent.errors import StoreError
 from flowagent.stores import sqlite_schema
 
 _HEADER: Final = b"SQLite format 3\0"
+
+_HEADER_SIZE: Final = 100
+
+_MARK: Final = slice(68, 72)
+"""Where in the header the application id stands: https://sqlite.org/fileformat2.html"""
 
 _JOURNAL: Final = bytes.fromhex("d9d505f920a163d7")
 
@@ -81,6 +87,7 @@ def open_writer(place: Place, *, make: bool) -> apsw.Connection:
             if connection.readonly("main"):
                 raise _refused(place, "is read-only; make it and its directory writable, or use another path")
             _configure(connection, place)
+            _refuse_newer(place, sqlite_schema.stored(connection))
             connection.create_scalar_function("line_sum", sqlite_schema.line_sum)
             _set_up(connection, place, empty=empty)
             sqlite_schema.migrate(connection)
@@ -107,6 +114,7 @@ def open_reader(place: Place) -> apsw.Connection | None:
         connection = apsw.Connection(str(place.path), flags=apsw.SQLITE_OPEN_READWRITE, vfs=place.vfs)
         try:
             _configure(connection, place)
+            _refuse_newer(place, sqlite_schema.stored(connection))
             connection.pragma("query_only", "ON")
             # Only the one connection that writes may also checkpoint.
             connection.wal_autocheckpoint(0)
@@ -214,7 +222,7 @@ def _check_place(place: Place) -> None:
         return  # To be made, or told about when that fails.
     if not os.access(directory, os.W_OK | os.X_OK):
         raise _refused(place, "is in a directory that cannot be written to; SQLite keeps files of its own beside it")
-    kind = _file_system(directory)
+    kind = _file_system(_MOUNTS, directory, directory.stat().st_dev)
     if kind in _NETWORK:
         raise _refused(
             place, f"is on a network file system ({kind}), where SQLite's locks do not hold; use a local disk"
@@ -230,10 +238,11 @@ def _check_file(place: Place, *, writing: bool) -> None:
         raise _refused(place, "is read-only; make it writable, or use another path")
 
 
-def _file_system(directory: Path) -> str | None:
-    """The kind of file system a directory is on, where the system tells."""
+@functools.lru_cache(maxsize=64)
+def _file_system(mounts: Path, directory: Path, _device: int) -> str | None:
+    """The kind of file system a directory is on, where the system tells; asked again when its device is another."""
     try:
-        lines = _MOUNTS.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+        lines = mounts.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     except OSError:
         return None
     found: tuple[int, str] = (-1, "")
@@ -241,7 +250,7 @@ def _file_system(directory: Path) -> str | None:
         left, _, right = line.partition(" - ")
         point = left.split(" ")[4].replace("\\040", " ")
         # The longest mount point wins, and of two on one point the later one.
-        if directory.is_relative_to(point) and len(point) >= found[0]:
+        if len(point) >= found[0] and f"{directory}/".startswith(point.rstrip("/") + "/"):
             found = (len(point), right.split(" ")[0])
     return found[1] or None
 
@@ -270,21 +279,26 @@ def _sync_directory(directory: Path) -> None:
         os.close(handle)
 
 
-def _has_nothing(place: Place) -> bool:
-    """Whether a file has no bytes; one with bytes that are not SQLite's is refused."""
+def _header(place: Place) -> bytes:
+    """The start of a file, nothing if it has no bytes; one with bytes that are not SQLite's is refused."""
     with place.path.open("rb") as file:
-        header = file.read(len(_HEADER))
+        header = file.read(_HEADER_SIZE)
     # Of a file that was being made when the power failed, the start may not have reached the disk: it is zeros then.
-    is_unwritten = not any(header) and _was_being_made(place)
-    if header and header != _HEADER and not is_unwritten:
+    is_unwritten = not any(header[: len(_HEADER)]) and _was_being_made(place)
+    if header and not header.startswith(_HEADER) and not is_unwritten:
         raise _refused(place, "is not a SQLite database; use another path")
-    return not header
+    return header
 
 
 def _is_empty(place: Place) -> bool:
     """Whether a database has nothing in it; one with something in it that is not ours is refused."""
-    if _has_nothing(place):
+    header = _header(place)
+    if not header:
         return True
+    if header[_MARK] == sqlite_schema.APPLICATION_ID.to_bytes(4, "big"):
+        # Ours for good, and so it has tables. It may be opened at once: to look into it first would have SQLite go
+        # through the whole log twice, if whoever wrote to it last was killed.
+        return False
     try:
         # Read-only in earnest, so that nothing is mended in a file that is not ours.
         return _looked_into(place, apsw.SQLITE_OPEN_READONLY)
@@ -329,13 +343,17 @@ def _inspect(connection: apsw.Connection, place: Place) -> bool:
         return True  # Somebody, perhaps we, was interrupted before the first table was made.
     if mark != sqlite_schema.APPLICATION_ID:
         raise _refused(place, "is the database of another program; use another path")
+    _refuse_newer(place, version)
+    return False
+
+
+def _refuse_newer(place: Place, version: int) -> None:
     if version > sqlite_schema.newest():
         raise _refused(
             place,
             f"was written by a newer flowagent (format {version}, this one knows {sqlite_schema.newest()}); "
             "upgrade flowagent",
         )
-    return False
 
 
 def _configure(connection: apsw.Connection, place: Place) -> None:

@@ -24,7 +24,7 @@ class Read(NamedTuple, Generic[T]):
     """Something to be read.
 
     Args:
-        work: called on a thread, inside a transaction.
+        work: called inside a transaction.
         absent: called instead when there is no file yet. (Reading makes none.)
         outdated: called when the file has an older format; brings it up to date.
     """
@@ -49,12 +49,12 @@ class Readers:
         self._closings = 0
 
     async def read(self, read: Read[T]) -> T:
-        """What `read.work` gives on a connection.
+        """What `read.work` gives on a connection, on a thread.
 
         Raises:
             StoreError: the file could not be read.
         """
-        return await self._threads.do(Call(lambda: self._read(read)))
+        return await self._threads.do(Call(lambda: self.read_here(read)))
 
     def idle(self) -> Sequence[apsw.Connection]:
         """The connections that nobody reads from now."""
@@ -66,7 +66,12 @@ class Readers:
         self._closings += 1
         self._take_idle(mark=None)
 
-    def _read(self, read: Read[T]) -> T:
+    def read_here(self, read: Read[T]) -> T:
+        """What `read.work` gives on a connection, on the calling thread.
+
+        Raises:
+            StoreError: the file could not be read.
+        """
         with self._connected(read) as connection:
             if connection is None:
                 return read.absent()

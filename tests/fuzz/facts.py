@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from flowagent import Run
 from flowagent.cli.output import Output
+from flowagent.cli.report import Way
 from flowagent.cli.show import show
 
 Facts = dict[str, Any]
@@ -67,4 +68,4 @@ def picture_of(run: Run[Any]) -> str:
 def shown(run_id: str, store: Path) -> None:
     """Have the command line show a run; nobody reads it."""
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        show(run_id, None, None, str(store), Output())
+        show(Way(run_id=run_id, store=str(store)), None, Output())
