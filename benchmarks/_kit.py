@@ -12,6 +12,7 @@ import contextlib
 import json
 import logging
 import os
+import platform
 import resource
 import shutil
 import subprocess
@@ -83,6 +84,12 @@ class Bench:
     def weigh(self, database: Path) -> None:
         """Note the size of a closed database with the files beside it (-wal, -journal, -shm)."""
         self.db_bytes = sum(file.stat().st_size for file in database.parent.glob(f"{database.name}*"))
+
+    def sync_statements(self) -> list[str]:
+        """What `--sync` asks of a connection, in SQL; nothing where each side keeps its own settings."""
+        if self.options.sync == "native":
+            return []
+        return ["PRAGMA journal_mode=WAL", f"PRAGMA synchronous={self.options.sync}"]
 
     @contextlib.contextmanager
     def clock(self) -> Generator[None]:
@@ -161,8 +168,9 @@ def main(
         return
     logging.disable(logging.CRITICAL)  # the same for every side: no log is formatted
     name = f"{peer}[{options.variant}]" if options.variant else peer
+    who = {"peer": name, "version": version, "python": platform.python_version()}
     for _ in range(options.repeat):
-        head = {"peer": name, "version": version} | {k: getattr(options, k) for k in ("workload", "n", "store")}
+        head = who | {k: getattr(options, k) for k in ("workload", "n", "store")}
         print(json.dumps(head | measured(options, workloads)), flush=True)
 
 
