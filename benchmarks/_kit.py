@@ -27,6 +27,7 @@ WORKLOADS = ("W1", "W2", "W3", "W4", "W5", "W6", "W8", "W9")  # W7, the footprin
 WARM_UP = 20  # steps of the warm-up run where it is not a whole one
 MESSAGE_CHARS = 200
 CRASHED = 42  # exit status of a process that died on purpose
+TIMED_OUT = "over "  # how a line begins to say that a run was not done in time
 PRAGMAS = ("journal_mode", "synchronous", "busy_timeout", "wal_autocheckpoint", "page_size")
 
 
