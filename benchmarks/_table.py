@@ -46,7 +46,7 @@ def table(rows: Sequence[Row], *, runs: int, sync: str, folder: Path) -> str:
     ruler = ["---", "--:", "---", *["--:"] * len(sides)]
     return "\n".join(
         [
-            f"{circumstances(folder)}; flowagent {commit()}; median of {runs}, `--sync {sync}`.",
+            f"{circumstances(folder)}; {flowagent(rows)}; median of {runs}, `--sync {sync}`.",
             "",
             *("| " + " | ".join(cells) + " |" for cells in (head, ruler, *body)),
             "",
@@ -89,17 +89,23 @@ def circumstances(folder: Path) -> str:
 
 def file_system(folder: Path) -> str:
     """The kind of file system of a folder, which decides what a flush costs, where the system tells."""
+    unknown = "an unknown file system"
     try:
         mounts = Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines()
     except OSError:
-        return "an unknown file system"
+        return unknown
     kinds = {point: kind for _, point, kind, *_ in map(str.split, mounts)}  # of two on one point, the later one counts
     place = folder.resolve()
-    return next(kinds[str(above)] for above in (place, *place.parents) if str(above) in kinds)
+    return next((kinds[str(above)] for above in (place, *place.parents) if str(above) in kinds), unknown)
+
+
+def flowagent(rows: Sequence[Row]) -> str:
+    """The version that is measured, and its commit."""
+    return f"{OURS} {versions(OURS, rows).partition(',')[0]}{commit()}"
 
 
 def commit() -> str:
-    """The commit that is measured, if this is a working copy and git is there."""
+    """The commit that is measured, if this is a working copy and git is there; else nothing."""
 
     def git(*words: str) -> str:
         command = ["git", "-C", str(ROOT), *words]
@@ -107,11 +113,11 @@ def commit() -> str:
 
     try:
         if Path(git("rev-parse", "--show-toplevel")).resolve() != ROOT:
-            return "without git"
+            return ""
         changed = git("status", "--porcelain", "--untracked-files=no", "--", "flowagent", "benchmarks")
-        return f"at {git('rev-parse', '--short=10', 'HEAD')}{', changed' if changed else ''}"
+        return f" at {git('rev-parse', '--short=10', 'HEAD')}{', changed' if changed else ''}"
     except (OSError, subprocess.CalledProcessError):
-        return "without git"
+        return ""
 
 
 def versions(side: str, rows: Sequence[Row]) -> str:

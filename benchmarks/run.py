@@ -2,7 +2,7 @@
 
     python benchmarks/run.py                            all workloads
     python benchmarks/run.py W1 W2:sqlite W3:sqlite:4000
-    python benchmarks/run.py --peers envs               beside LangGraph and Burr, whose environments are in envs
+    python benchmarks/run.py --peers .venvs             beside LangGraph and Burr, whose environments are there
     python benchmarks/run.py W2 --side NAME[@VARIANT]=PYTHON:SCRIPT
     python benchmarks/run.py --markdown FILE            and one table of it all; "-" prints it
 

@@ -1,7 +1,7 @@
 """The workloads, run by Apache Burr as its documentation shows it; ../README.md tells what each one measures.
 
-    python -m venv envs/burr
-    envs/burr/bin/pip install apache-burr pydantic aiosqlite
+    python -m venv .venvs/burr
+    .venvs/burr/bin/pip install apache-burr pydantic aiosqlite
 
 A pydantic model is the state, by `PydanticTypingSystem` and `@action.pydantic`; transitions with conditions lead on;
 `SQLitePersister` or `AsyncSQLitePersister` stores the state after every action. W4 and W8 are a `MapStates`, whose

@@ -1,7 +1,7 @@
 """The workloads, run by LangGraph as its documentation shows it; ../README.md tells what each one measures.
 
-    python -m venv envs/langgraph
-    envs/langgraph/bin/pip install langgraph langgraph-checkpoint-sqlite
+    python -m venv .venvs/langgraph
+    .venvs/langgraph/bin/pip install langgraph langgraph-checkpoint-sqlite
 
 A pydantic model is the state, a conditional edge leads back, `Send` makes the branches, and `SqliteSaver` or
 `AsyncSqliteSaver` keeps the checkpoints. Where there is one, `durability="sync"`: the checkpoint of a step is committed
