@@ -22,6 +22,8 @@ import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
+from typing import TypeAlias
 
 WORKLOADS = ("W1", "W2", "W3", "W4", "W5", "W6", "W8", "W9")  # W7, the footprint, is not a script's own doing
 WARM_UP = 20  # steps of the warm-up run where it is not a whole one
@@ -159,20 +161,22 @@ def peak_rss_mb() -> float:
     return round(peak / (2**20 if sys.platform == "darwin" else 2**10), 1)
 
 
-def main(
-    peer: str, version: str, workloads: Mapping[str, Callable[[Bench], int]], variants: Sequence[str] = ("",)
-) -> None:
+Workloads: TypeAlias = Mapping[str, Callable[[Bench], int]]
+Variants: TypeAlias = Mapping[str, Sequence[str]]  # and the workloads that have them
+
+
+def main(peer: str, version: str, workloads: Workloads, variants: Variants = MappingProxyType({})) -> None:
     """Run what the command line asks for and print a line for each run."""
-    options = parse(peer, variants)
+    options = parse(peer, ["", *variants])
     if options.workload == "list":
-        print(json.dumps({"peer": peer, "version": version, "workloads": [*workloads], "variants": [*variants]}))
+        print(json.dumps({"peer": peer, "version": version, "workloads": [*workloads], "variants": ["", *variants]}))
         return
     logging.disable(logging.CRITICAL)  # the same for every side: no log is formatted
     name = f"{peer}[{options.variant}]" if options.variant else peer
     who = {"peer": name, "version": version, "python": platform.python_version()}
     for _ in range(options.repeat):
         head = who | {k: getattr(options, k) for k in ("workload", "n", "store")}
-        print(json.dumps(head | measured(options, workloads)), flush=True)
+        print(json.dumps(head | measured(options, workloads, variants)), flush=True)
 
 
 def parse(peer: str, variants: Sequence[str]) -> Options:
@@ -191,13 +195,15 @@ def parse(peer: str, variants: Sequence[str]) -> Options:
     return Options(**vars(parser.parse_args()))
 
 
-def measured(options: Options, workloads: Mapping[str, Callable[[Bench], int]]) -> dict[str, object]:
+def measured(options: Options, workloads: Workloads, variants: Variants) -> dict[str, object]:
     """Run a workload once; what the line tells of it."""
     with tempfile.TemporaryDirectory(prefix="bench-", dir=options.dir) as scratch:
         bench = Bench(options=options, scratch=Path(scratch))
         try:
             if options.workload not in workloads:
                 raise UnsupportedError(f"no {options.workload} here")
+            if options.variant and options.workload not in variants[options.variant]:
+                raise UnsupportedError(f"no variant {options.variant!r} of {options.workload}")
             steps = workloads[options.workload](bench)
         except UnsupportedError as error:
             return {"seconds": None, "unsupported": str(error)}

@@ -330,5 +330,5 @@ if __name__ == "__main__":
         "langgraph",
         f"{version('langgraph')}, checkpoint-sqlite {version('langgraph-checkpoint-sqlite')}, pydantic {VERSION}",
         {"W1": w1, "W2": w2, "W3": w3, "W4": w4, "W5": w5, "W6": w6, "W8": w8, "W9": w9},
-        variants=("", "async", "default", "chat"),
+        variants={"async": ("W1", "W2", "W3"), "default": ("W2", "W3"), "chat": ("W6",)},
     )
