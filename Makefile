@@ -46,7 +46,7 @@ format: $(STAMP) ## format the code and mend what lint can mend
 	@$(VENV)/bin/ruff format .
 	@$(VENV)/bin/ruff check --fix .
 
-bench: $(STAMP) ## measure against a plain loop, side by side
+bench: $(STAMP) ## measure against a plain loop, side by side; ARGS="--peers DIR" adds others
 	@$(PY) benchmarks/run.py $(ARGS)
 
 coverage: $(STAMP) ## run the tests and show which lines and branches they miss

@@ -12,6 +12,7 @@ import contextlib
 import json
 import logging
 import os
+import platform
 import resource
 import shutil
 import subprocess
@@ -21,11 +22,14 @@ import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
+from typing import TypeAlias
 
 WORKLOADS = ("W1", "W2", "W3", "W4", "W5", "W6", "W8", "W9")  # W7, the footprint, is not a script's own doing
 WARM_UP = 20  # steps of the warm-up run where it is not a whole one
 MESSAGE_CHARS = 200
 CRASHED = 42  # exit status of a process that died on purpose
+TIMED_OUT = "over "  # how a line begins to say that a run was not done in time
 PRAGMAS = ("journal_mode", "synchronous", "busy_timeout", "wal_autocheckpoint", "page_size")
 
 
@@ -83,6 +87,12 @@ class Bench:
     def weigh(self, database: Path) -> None:
         """Note the size of a closed database with the files beside it (-wal, -journal, -shm)."""
         self.db_bytes = sum(file.stat().st_size for file in database.parent.glob(f"{database.name}*"))
+
+    def sync_statements(self) -> list[str]:
+        """What `--sync` asks of a connection, in SQL; nothing where each side keeps its own settings."""
+        if self.options.sync == "native":
+            return []
+        return ["PRAGMA journal_mode=WAL", f"PRAGMA synchronous={self.options.sync}"]
 
     @contextlib.contextmanager
     def clock(self) -> Generator[None]:
@@ -151,19 +161,22 @@ def peak_rss_mb() -> float:
     return round(peak / (2**20 if sys.platform == "darwin" else 2**10), 1)
 
 
-def main(
-    peer: str, version: str, workloads: Mapping[str, Callable[[Bench], int]], variants: Sequence[str] = ("",)
-) -> None:
+Workloads: TypeAlias = Mapping[str, Callable[[Bench], int]]
+Variants: TypeAlias = Mapping[str, Sequence[str]]  # and the workloads that have them
+
+
+def main(peer: str, version: str, workloads: Workloads, variants: Variants = MappingProxyType({})) -> None:
     """Run what the command line asks for and print a line for each run."""
-    options = parse(peer, variants)
+    options = parse(peer, ["", *variants])
     if options.workload == "list":
-        print(json.dumps({"peer": peer, "version": version, "workloads": [*workloads], "variants": [*variants]}))
+        print(json.dumps({"peer": peer, "version": version, "workloads": [*workloads], "variants": ["", *variants]}))
         return
     logging.disable(logging.CRITICAL)  # the same for every side: no log is formatted
     name = f"{peer}[{options.variant}]" if options.variant else peer
+    who = {"peer": name, "version": version, "python": platform.python_version()}
     for _ in range(options.repeat):
-        head = {"peer": name, "version": version} | {k: getattr(options, k) for k in ("workload", "n", "store")}
-        print(json.dumps(head | measured(options, workloads)), flush=True)
+        head = who | {k: getattr(options, k) for k in ("workload", "n", "store")}
+        print(json.dumps(head | measured(options, workloads, variants)), flush=True)
 
 
 def parse(peer: str, variants: Sequence[str]) -> Options:
@@ -182,13 +195,15 @@ def parse(peer: str, variants: Sequence[str]) -> Options:
     return Options(**vars(parser.parse_args()))
 
 
-def measured(options: Options, workloads: Mapping[str, Callable[[Bench], int]]) -> dict[str, object]:
+def measured(options: Options, workloads: Workloads, variants: Variants) -> dict[str, object]:
     """Run a workload once; what the line tells of it."""
     with tempfile.TemporaryDirectory(prefix="bench-", dir=options.dir) as scratch:
         bench = Bench(options=options, scratch=Path(scratch))
         try:
             if options.workload not in workloads:
                 raise UnsupportedError(f"no {options.workload} here")
+            if options.variant and options.workload not in variants[options.variant]:
+                raise UnsupportedError(f"no variant {options.variant!r} of {options.workload}")
             steps = workloads[options.workload](bench)
         except UnsupportedError as error:
             return {"seconds": None, "unsupported": str(error)}

@@ -299,5 +299,5 @@ if __name__ == "__main__":
         "flowagent",
         f"{version('flowagent')}, apsw {version('apsw')}, pydantic {version('pydantic')}",
         {"W1": w1, "W2": w2, "W3": w3, "W4": w4, "W5": w5, "W6": w6, "W8": w8, "W9": w9},
-        variants=("", "async", "chat"),
+        variants={"async": ("W1", "W2", "W3"), "chat": ("W6",)},
     )

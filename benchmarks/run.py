@@ -1,11 +1,14 @@
-"""Run the workloads by flowagent and by the floor in turn, and print medians and ratios.
+"""Run the workloads by flowagent, by the floor and by others in turn, and print medians and ratios.
 
     python benchmarks/run.py                            all workloads
     python benchmarks/run.py W1 W2:sqlite W3:sqlite:4000
+    python benchmarks/run.py --peers .venvs             beside LangGraph and Burr, whose environments are there
     python benchmarks/run.py W2 --side NAME[@VARIANT]=PYTHON:SCRIPT
+    python benchmarks/run.py --markdown FILE            and one table of it all; "-" prints it
 
 A workload is NAME[:STORE[:N]]. Every run is a process of its own, and the sides take turns (A B A B ...), so that what
-else the machine does falls on all alike. `--side` adds any script that has the command line of `_kit.py`.
+else the machine does falls on all alike. `--side` adds any script that has the command line of `_kit.py`. A FILE that
+has the marker comments of `docs/performance.md` keeps what is around them.
 """
 
 from __future__ import annotations
@@ -21,6 +24,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from _kit import TIMED_OUT
+from _table import OURS, Row, put, table
 
 HERE = Path(__file__).resolve().parent
 # Python may keep its bytecode: compiling is nobody's work here.
@@ -79,7 +85,7 @@ def run_once(side: Side, job: Job, options: argparse.Namespace) -> dict[str, Any
             words, capture_output=True, text=True, check=False, timeout=options.timeout, env=ENVIRONMENT
         )
     except subprocess.TimeoutExpired:
-        return {"seconds": None, "unsupported": f"not done after {options.timeout:g} s"}
+        return {"seconds": None, "unsupported": f"{TIMED_OUT}{options.timeout:g} s"}
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     if done.returncode or not lines:
         complaint = done.stderr.strip().splitlines() or [f"no result, exit status {done.returncode}"]
@@ -108,8 +114,8 @@ def row(name: str, lines: Sequence[dict[str, Any]], floor: Sequence[dict[str, An
     )
 
 
-def compare(job: Job, sides: Sequence[Side], options: argparse.Namespace) -> bool:
-    """Run a job by all sides in turn and print their rows; whether none failed."""
+def compare(job: Job, sides: Sequence[Side], options: argparse.Namespace) -> Row:
+    """Run a job by all sides in turn and print their rows."""
     lines: dict[str, list[dict[str, Any]]] = {side.name: [] for side in sides}
     for _ in range(options.runs):
         for side in sides:
@@ -121,7 +127,27 @@ def compare(job: Job, sides: Sequence[Side], options: argparse.Namespace) -> boo
     for name, own in lines.items():
         print(row(name, own, lines["floor"]))
     print(flush=True)
-    return not any(str(line.get("unsupported", "")).startswith("FAILED") for own in lines.values() for line in own)
+    return Row(workload=job.workload, n=job.n, store=job.store, lines=lines)
+
+
+def failed(done: Row) -> bool:
+    """Whether a side broke down, which is not the same as lacking a workload."""
+    return any(str(line.get("unsupported", "")).startswith("FAILED") for own in done.lines.values() for line in own)
+
+
+def peers_in(folder: str) -> list[Side]:
+    """The other engines that have an environment of their own in a folder."""
+    found: list[Side] = []
+    for script in sorted((HERE / "peers").glob("*_bench.py"), reverse=True):
+        name = script.stem.removesuffix("_bench")
+        python = Path(folder).absolute() / name / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
+        if python.exists():
+            found.append(Side(name=name, python=str(python), script=script))
+        else:
+            print(f"no environment for {name} in {folder}: {script.name} tells how to make it", file=sys.stderr)
+    if not found:
+        raise argparse.ArgumentTypeError(f"{folder!r} has no environment of any engine in benchmarks/peers")
+    return found
 
 
 def main() -> int:
@@ -133,12 +159,22 @@ def main() -> int:
     parser.add_argument("--dir", type=Path, help="where databases are made; on a tmpfs, the disk costs nothing")
     parser.add_argument("--timeout", type=float, default=300.0, help="seconds for one run")
     parser.add_argument("--side", dest="sides", action="append", type=Side.parse, default=[])
+    parser.add_argument("--peers", type=peers_in, default=[], metavar="DIR", help="a folder of environments")
+    parser.add_argument("--markdown", metavar="FILE", help="write one table of all that was run")
     options = parser.parse_args()
-    own = [Side(name=name, python=sys.executable, script=HERE / f"{name}.py") for name in ("floor", "flowagent_bench")]
+    own = [
+        Side(name="floor", python=sys.executable, script=HERE / "floor.py"),
+        Side(name=OURS, python=sys.executable, script=HERE / "flowagent_bench.py"),
+    ]
     with tempfile.TemporaryDirectory(prefix="bench-", dir=options.dir) as folder:
         options.dir = folder
-        results = [compare(job, [*own, *options.sides], options) for job in options.jobs]
-    return 0 if all(results) else 1
+        rows = [compare(job, [*own, *options.peers, *options.sides], options) for job in options.jobs]
+        text = table(rows, runs=options.runs, sync=options.sync, folder=Path(folder))
+    if options.markdown == "-":
+        print(text)
+    elif options.markdown:
+        put(text, Path(options.markdown))
+    return 1 if any(map(failed, rows)) else 0
 
 
 if __name__ == "__main__":
