@@ -119,7 +119,7 @@ def test_no_crash_changes_the_result_or_repeats_what_was_done(
         assert played(graph, behaviour, rng, crashes=crashes, on_failure=on_failure) == undisturbed
 
 
-@examples(60)
+@examples(40)
 @given(plans(), behaviours, policies, schedules)
 def test_what_is_restored_exports_as_it_was(
     plan: Plan, behaviour: Behaviour, on_failure: OnFailure, rng: random.Random

@@ -21,7 +21,7 @@ from tests.simulation.trouble import Trouble
 from tests.simulation.world import simulated
 
 FIRST = random.SystemRandom().randrange(1_000_000)
-SEEDS = 200
+SEEDS = 160
 PARTS = 8
 
 
