@@ -10,6 +10,7 @@ take turns.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import itertools
 import logging
@@ -19,7 +20,7 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol, Self
@@ -90,6 +91,18 @@ def line_of(name: str, tally: Tally, seconds: float, seed: int) -> str:
     return f"{name}: {figures}, {len(tally.faults)} faults; {seconds:.0f} s, seed {seed}"
 
 
+@contextlib.contextmanager
+def _quiet() -> Generator[None]:
+    """Leases that cannot be renewed are what is asked for, so nobody need be told."""
+    logger = logging.getLogger("flowagent")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a campaign and print what came of it; 1 if anything went wrong."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description="Disturb runs and resume them.")
@@ -99,13 +112,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1_000_000))
     parser.add_argument("--case", help="play only the case of this name")
     options = parser.parse_args(arguments)
-    logging.getLogger("flowagent").setLevel(logging.CRITICAL)  # Leases that cannot be renewed are what is asked for.
     seed = options.seed
     cases = campaign_of(options.name, seed).cases(options.rounds) if options.case is None else [options.case]
     folder = Path(tempfile.mkdtemp(prefix="flowagent-chaos-"))
     began = time.monotonic()
     in_time = itertools.takewhile(lambda _: time.monotonic() - began < options.seconds, cases)
-    tally = played(options.name, seed, in_time, folder)
+    with _quiet():
+        tally = played(options.name, seed, in_time, folder)
     for fault in tally.faults:
         print(fault, end="\n\n")
     print(line_of(options.name, tally, time.monotonic() - began, seed))

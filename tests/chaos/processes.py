@@ -6,6 +6,7 @@ imported what they need, so one costs a few milliseconds.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import multiprocessing
 import os
@@ -67,7 +68,8 @@ class Worker:
     def signal(self, number: signal.Signals) -> None:
         """Send it a signal, if it still lives."""
         if self._process.is_alive() and self._process.pid is not None:
-            os.kill(self._process.pid, number)
+            with contextlib.suppress(ProcessLookupError):  # it has ended in this very moment, and was reaped elsewhere
+                os.kill(self._process.pid, number)
 
     def kill(self) -> None:
         """Kill it, and wait until it is gone."""
