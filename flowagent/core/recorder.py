@@ -115,17 +115,19 @@ class Recorder:
         while self._flushing is not None:
             # Shielded, for all who wait share it: one of them that is cancelled must not cancel the others.
             await asyncio.shield(self._flushing)
-        if not (self.pending or status) or (self._durability == "exit" and not (status or at_once)):
+        if not (self.pending or status) or not (self.is_ahead or status or at_once):
             return
         durable = self._durability != "fast" or at_once
         first, snapshot = self._lease.next_seq, None
-        batch: Sequence[Record] = Batch(first, self.pending)
+        batch: Sequence[Record]
         if self.is_ahead:
             batch = _written(first, self.pending)
             self._since_snapshot += sum([len(record.data) for record in batch])
             # The record that ends a call says why it stopped, so it stands after the last snapshot, and is found there.
             if self._since_snapshot >= self._snapshot_at and not status:
                 snapshot = self._snapshot()
+        else:
+            batch = Batch(first, self.pending)
         noted, self.pending = self.pending, []
         if not self._lease.blocking:
             # Others may note and flush more meanwhile: they wait above, so that batches stay in order.

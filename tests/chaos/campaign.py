@@ -25,6 +25,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol, Self
 
+from tests.kill.graphs import SUBJECTS
+
 NAMES: Final = ("faults", "power", "space", "race", "frozen", "clock")
 
 
@@ -59,6 +61,11 @@ class Campaign(Protocol):
     def play(self, case: str, folder: Path) -> Tally:
         """Play a case; `folder` is empty and its own."""
         ...
+
+
+def by_turns(rounds: int) -> Iterable[str]:
+    """So many cases, each named by its number and its graph: the eight graphs by turns."""
+    return (f"{number} {subject}" for number, subject in zip(range(rounds), itertools.cycle(SUBJECTS), strict=False))
 
 
 def campaign_of(name: str, seed: int) -> Campaign:

@@ -7,7 +7,6 @@ itself: then the other one is told that the file is locked, and the case is coun
 
 from __future__ import annotations
 
-import itertools
 import random
 import signal
 import time
@@ -19,11 +18,10 @@ from flowagent.core.loops import run_blocking
 from flowagent.errors import RunConflict, StoreError
 from flowagent.stores import SQLiteStore
 from tests.chaos.audit import Audit
-from tests.chaos.campaign import Tally
+from tests.chaos.campaign import Tally, by_turns
 from tests.chaos.processes import PATIENCE, Worker
 from tests.chaos.workers import Outcome, hold
 from tests.kill.effects import Effects, lines_of
-from tests.kill.graphs import SUBJECTS
 from tests.kill.inline import resumed
 
 LEASE: Final = 0.3
@@ -39,9 +37,7 @@ class Play:
 
     def cases(self, rounds: int) -> Iterable[str]:
         """Graphs by turns."""
-        return (
-            f"{number} {subject}" for number, subject in zip(range(rounds), itertools.cycle(SUBJECTS), strict=False)
-        )
+        return by_turns(rounds)
 
     def play(self, case: str, folder: Path) -> Tally:
         """Stop the holder, take over, wake it."""

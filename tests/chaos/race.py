@@ -8,7 +8,6 @@ fall.
 
 from __future__ import annotations
 
-import itertools
 import random
 from collections.abc import Iterable
 from contextlib import ExitStack
@@ -20,11 +19,10 @@ import apsw
 from flowagent.core.loops import run_blocking
 from flowagent.stores import SQLiteStore
 from tests.chaos.audit import Audit
-from tests.chaos.campaign import Tally
+from tests.chaos.campaign import Tally, by_turns
 from tests.chaos.processes import Worker
 from tests.chaos.workers import compete
 from tests.kill.effects import Effects
-from tests.kill.graphs import SUBJECTS
 from tests.kill.inline import resumed
 from tests.kill.play import RUN
 
@@ -39,9 +37,7 @@ class Play:
 
     def cases(self, rounds: int) -> Iterable[str]:
         """Graphs by turns."""
-        return (
-            f"{number} {subject}" for number, subject in zip(range(rounds), itertools.cycle(SUBJECTS), strict=False)
-        )
+        return by_turns(rounds)
 
     def play(self, case: str, folder: Path) -> Tally:
         """Let processes race until the run is over."""
