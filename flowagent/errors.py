@@ -15,7 +15,12 @@
     |-- GraphChanged          the stored run is no possible history of today's graph
     |-- StoreError            the store could not save or load
     |   `-- DecryptionError   a record is encrypted with another key, was altered, or is not encrypted
-    `-- DrawError             a picture could not be made
+    |-- DrawError             a picture could not be made
+    |-- ModelError            a model did not answer; `kind` says why, `retryable` whether another try may help
+    |-- OutputError           a model's answer did not get the asked shape; carries every attempt
+    `-- ToolError             for tools to raise: the model is told
+        |-- ToolRetry         the model is told how to call it better
+        `-- ToolFatal         the run must not go on
 
 One class for each thing a caller would want to catch apart. The facts are attributes; the text says what
 happened, where, and what to do about it.
@@ -24,10 +29,30 @@ happened, where, and what to do about it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from flowagent.core.run import Run
+    from flowagent.core.usage import Usage
+
+ModelErrorKind = Literal[
+    "rate_limit",
+    "quota",
+    "overloaded",
+    "timeout",
+    "connection",
+    "cut_off",
+    "auth",
+    "not_found",
+    "bad_request",
+    "context_exceeded",
+    "refused",
+    "unsupported",
+    "forbidden",
+    "server",
+]
+"""Why a model did not answer. `cut_off`: the connection ended before the reply did. `unsupported`: it was not asked, as
+its profile says that it cannot do what is wanted. `forbidden`: real requests are switched off."""
 
 
 class FlowAgentError(Exception):
@@ -163,3 +188,53 @@ class DecryptionError(StoreError):
 
 class DrawError(FlowAgentError):
     """Raised when a picture cannot be made; the run or the graph that it shows is unharmed."""
+
+
+class ModelError(FlowAgentError):
+    """Raised when a model did not answer.
+
+    Attributes:
+        kind: why, in one closed set of words for all providers.
+        retryable: whether the same request may succeed later.
+        model: who was asked, as `provider:model`.
+        status: the HTTP status, or None; an error inside a stream comes with status 200.
+        retry_after: seconds that the provider asked to wait, or None.
+        request_id: the provider's id of the request, for its support.
+        partial: the text that had come when a stream broke off.
+        usage: what the failed request is known to have cost, or None.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        kind: ModelErrorKind,
+        retryable: bool = False,
+        model: str = "",
+        status: int | None = None,
+        retry_after: float | None = None,
+        request_id: str = "",
+        partial: str = "",
+        usage: Usage | None = None,
+    ) -> None:
+        self.kind: ModelErrorKind = kind
+        self.retryable = retryable
+        self.model = model
+        self.status = status
+        self.retry_after = retry_after
+        self.request_id = request_id
+        self.partial = partial
+        self.usage = usage
+        super().__init__(message)
+
+
+class ToolError(FlowAgentError):
+    """Raised by a tool to tell the model that the call failed; the run goes on."""
+
+
+class ToolRetry(ToolError):
+    """Raised by a tool to tell the model how to call it better; counted as a failed call."""
+
+
+class ToolFatal(ToolError):
+    """Raised by a tool when the run must not go on; the model is not told."""

@@ -1,0 +1,1 @@
+"""Models: what agents ask. Vendors' packages are imported when the first request is made."""
