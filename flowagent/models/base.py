@@ -6,6 +6,7 @@ wrappers, recorders) knows only what stands here.
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from typing_extensions import TypedDict  # pydantic asks for this one before Pyt
 
 from flowagent.core.usage import Usage
 from flowagent.errors import ModelError
-from flowagent.models.messages import AssistantMessage, Message
+from flowagent.models.messages import AssistantMessage, Message, ToolMessage
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
@@ -144,6 +145,18 @@ class ModelRequest(_Frozen):
     def system_text(self) -> str:
         """The system prompt as one text."""
         return "\n\n".join(section.text for section in self.system if section.text)
+
+    @property
+    def tool_results(self) -> dict[str, Any]:
+        """The newest results of tools by tool name: the value where the text is JSON, else the text.
+
+        A tool that was called several times in that turn has a list of its results, in the order of the calls.
+        """
+        newest = next((one for one in reversed(self.messages) if isinstance(one, ToolMessage)), None)
+        by_name: dict[str, list[Any]] = {}
+        for result in newest.results if newest else ():
+            by_name.setdefault(result.name, []).append(_told_value(result.text))
+        return {name: values[0] if len(values) == 1 else values for name, values in by_name.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,6 +298,13 @@ class Model(Protocol):
             ModelError: as `request`; what came before is void, and stands in its `partial`.
         """
         ...
+
+
+def _told_value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 async def drained(parts: AsyncGenerator[StreamPart]) -> Reply:
