@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from decimal import Decimal
+from typing import Any, cast
 
 import pytest
 from pydantic import BaseModel
@@ -12,20 +13,20 @@ from flowagent.core.usage import Usage
 from flowagent.errors import ModelError
 from flowagent.models.base import (
     CallDelta,
-    Model,
     ModelRequest,
     Profile,
     Reply,
-    Section,
-    StreamPart,
     TextDelta,
     ThinkingDelta,
     ToolSpec,
     Waiting,
 )
+from flowagent.models.deltas import Chunk
 from flowagent.models.messages import (
     AssistantMessage,
+    Finish,
     Opaque,
+    ReplyPart,
     Text,
     Thinking,
     ToolCall,
@@ -34,20 +35,22 @@ from flowagent.models.messages import (
     UserMessage,
     user,
 )
+from flowagent.models.steps import After, Step
 from flowagent.testing import FunctionModel, Scripted, UnexpectedRequest, after, call, calls, fail, say, think
+from tests.models.asking import asked, said, streamed, told_before
 
 
-def asked(text: str = "hello", *, system: str = "") -> ModelRequest:
-    sections = (Section(name="instructions", text=system),) if system else ()
-    return ModelRequest(system=sections, messages=(user(text),))
+def words(request: ModelRequest) -> str:
+    last = request.messages[-1]
+    return last.text if isinstance(last, UserMessage) else ""
 
 
-async def streamed(model: Model, request: ModelRequest) -> list[StreamPart]:
-    return [part async for part in model.stream(request)]
+def doubled(request: ModelRequest) -> str:
+    return words(request) * 2
 
 
-async def said(model: Model, request: ModelRequest) -> AssistantMessage:
-    return (await model.request(request)).message
+def len_of_messages(request: ModelRequest) -> int:
+    return len(request.messages)
 
 
 # ------------------------------------------------------------------------------------------------------- steps
@@ -90,11 +93,11 @@ async def test_steps_are_answered_in_order_and_requests_are_kept():
         (ToolCall(id="mine", name="f", arguments="{}"), (ToolCall(id="mine", name="f", arguments="{}"),), "tool_calls"),
         (Opaque(provider="x", data="{}"), (Opaque(provider="x", data="{}"),), "stop"),
         (AssistantMessage(parts=()), (), "stop"),
-        (lambda request: request.messages[0].text * 2, (Text(text="hellohello"),), "stop"),
+        (doubled, (Text(text="hellohello"),), "stop"),
         (after(then="late"), (Text(text="late"),), "stop"),
     ],
 )
-async def test_whatever_a_model_may_say_is_a_step(step, parts, finish):
+async def test_whatever_a_model_may_say_is_a_step(step: Step, parts: tuple[ReplyPart, ...], finish: Finish):
     """Text, values, parts, tuples, messages and functions are steps, and become the parts and the end that they say."""
     message = await said(Scripted(step), asked())
     assert (message.parts, message.finish, message.provider, message.model) == (parts, finish, "scripted", "model")
@@ -113,7 +116,7 @@ async def test_a_model_of_pydantic_is_said_as_json():
 async def test_an_async_function_is_a_step():
     """A step may be an async function, whose result may be a step of any kind."""
 
-    async def answer(request: ModelRequest) -> object:
+    async def answer(request: ModelRequest) -> Step:
         return (say("a"), call("f"))
 
     assert (await said(Scripted(answer), asked())).calls == (ToolCall(id="call-1", name="f", arguments="{}"),)
@@ -146,8 +149,8 @@ async def test_an_error_as_a_step_is_raised_and_the_script_goes_on():
     assert (await said(model, asked())).text == "ok"
 
 
-@pytest.mark.parametrize("wrong", [42, (), ("a", 1), None, after(then=object())])
-def test_what_is_no_step_is_refused_when_the_script_is_made(wrong):
+@pytest.mark.parametrize("wrong", [42, (), ("a", 1), None, After((), cast("Any", object()))])
+def test_what_is_no_step_is_refused_when_the_script_is_made(wrong: Any):
     """A script with a step that is none cannot be made, and the error says what steps are."""
     with pytest.raises(TypeError, match=r"is no step of a script; use text, say\(\.\.\.\)"):
         Scripted("fine", wrong)
@@ -155,8 +158,8 @@ def test_what_is_no_step_is_refused_when_the_script_is_made(wrong):
 
 async def test_what_a_function_gives_must_be_a_step():
     """A function step that gives something else is an error at that request."""
-    with pytest.raises(TypeError, match="3 is no step"):
-        await Scripted(lambda request: 3).request(asked())
+    with pytest.raises(TypeError, match="1 is no step"):
+        await Scripted(cast("Any", len_of_messages)).request(asked())
 
 
 def test_a_call_has_its_arguments_in_one_way():
@@ -218,12 +221,10 @@ async def test_a_reply_is_streamed_in_small_pieces():
 async def test_a_stream_may_break_off():
     """`after` tells pieces before an error, which carries them as its `partial`."""
     model = Scripted(after(TextDelta("Hel"), TextDelta("lo wor"), then=fail("cut_off")))
-    told: list[StreamPart] = []
-    with pytest.raises(ModelError) as raised:
-        async for part in model.stream(asked()):
-            told.append(part)
+    told, error = await told_before(model, asked(), ModelError)
     assert told == [TextDelta("Hel"), TextDelta("lo wor")]
-    assert (raised.value.kind, raised.value.partial, raised.value.retryable) == ("cut_off", "Hello wor", True)
+    assert isinstance(error, ModelError)
+    assert (error.kind, error.partial, error.retryable) == ("cut_off", "Hello wor", True)
 
 
 async def test_a_stream_may_begin_again():
@@ -237,7 +238,7 @@ async def test_a_stream_may_begin_again():
 
 
 @pytest.mark.parametrize("chunk", [0, [], [3, 0], -1])
-def test_a_piece_has_at_least_one_character(chunk):
+def test_a_piece_has_at_least_one_character(chunk: Chunk):
     """Sizes of pieces below 1 are refused."""
     with pytest.raises(ValueError, match="how many characters a piece has"):
         Scripted("a", chunk=chunk)
@@ -262,7 +263,9 @@ async def test_usage_is_what_the_step_says_or_an_estimate():
     model = Scripted(say("a", usage=spent), calls(call("f"), usage=unknown), "four")
     replies = [await model.request(asked()) for _ in range(3)]
     assert [reply.usage for reply in replies[:2]] == [spent, unknown]
-    # {"system":[],"messages":[{"role":"user","id":"","parts":[{"kind":"text","text":"hello"}]}],"tools":[],"output":null}
+    sent = '{"system":[],"messages":[{"role":"user","id":"","parts":[{"kind":"text","text":"hello"}]}],"tools":[],'
+    assert len(sent + '"output":null}') == 29 * 4
+    assert len('[{"kind": "text", "text": "four"}]') == 8 * 4 + 2
     assert replies[2].usage == Usage(requests=1, input=29, output=9, cost=Decimal(0))
 
 
@@ -313,7 +316,7 @@ async def test_many_threads_share_a_script():
 
 async def test_a_key_may_be_computed():
     """`key` finds the script; one that is not there is told with those that are."""
-    model = Scripted.by({"long": "l", "short": "s"}, key=lambda request: request.messages[0].text)
+    model = Scripted.by({"long": "l", "short": "s"}, key=words)
     assert [(await said(model, asked(key))).text for key in ("short", "long")] == ["s", "l"]
     with pytest.raises(UnexpectedRequest, match=r"no script for the key 'wide', only 'long', 'short'"):
         await model.request(asked("wide"))
@@ -323,7 +326,7 @@ async def test_a_key_may_be_computed():
     ("text", "error"),
     [("neither", "none of the keys 'one', 'two' stand"), ("one or two", r"several keys \('one', 'two'\)")],
 )
-async def test_a_request_that_fits_no_one_script_is_refused(text, error):
+async def test_a_request_that_fits_no_one_script_is_refused(text: str, error: str):
     """Without `key`, a request must say exactly one of the keys."""
     with pytest.raises(UnexpectedRequest, match=error):
         await Scripted.by({"one": "1", "two": "2"}).request(asked(text))
@@ -334,20 +337,15 @@ async def test_a_request_that_fits_no_one_script_is_refused(text, error):
 
 async def test_a_function_answers():
     """`FunctionModel` answers by a function of the request and keeps what it was asked."""
-
-    def double(request: ModelRequest) -> str:
-        last = request.messages[-1]
-        return last.text * 2 if isinstance(last, UserMessage) else ""
-
-    model = FunctionModel(double)
-    assert ((await said(model, asked("ab"))).text, model.name) == ("abab", "function:double")
+    model = FunctionModel(doubled)
+    assert ((await said(model, asked("ab"))).text, model.name) == ("abab", "function:doubled")
     assert model.requests == (asked("ab"),)
 
 
 async def test_a_function_may_be_async_and_call_tools():
     """An async function may give calls, which get ids that are new in the conversation."""
 
-    async def answer(request: ModelRequest) -> object:
+    async def answer(request: ModelRequest) -> Step:
         return call("f") if len(request.messages) < 3 else "done"
 
     model = FunctionModel(answer, name="f:x", profile=Profile(tools=True))
