@@ -180,7 +180,8 @@ class Reply:
     @property
     def usage(self) -> Usage:
         """What it cost, retries included."""
-        return self.message.usage or Usage(requests=1, unmeasured=1, unpriced=1)
+        usage = self.message.usage
+        return Usage(requests=1, unmeasured=1, unpriced=1) if usage is None else usage
 
 
 @dataclass(frozen=True, slots=True)
