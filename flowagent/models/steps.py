@@ -115,7 +115,7 @@ def fail(
         retryable: whether another try may help; None decides by `kind`.
         status: the HTTP status.
         retry_after: seconds that the provider asks to wait.
-        usage: what the failed request costs.
+        usage: what the failed request costs; if None, it is one failed request that used no tokens.
     """
     return ModelError(
         message or f"the script says that this request fails: {kind}",
@@ -123,7 +123,7 @@ def fail(
         retryable=kind in PASSING if retryable is None else retryable,
         status=status,
         retry_after=retry_after,
-        usage=usage,
+        usage=usage or Usage(requests=1, failed=1),
     )
 
 
