@@ -80,6 +80,7 @@ async def ask(model: Model, request: ModelRequest, ctx: Context[Any, Any]) -> Re
     ctx.tell(
         events.ModelCalled,
         model=model.name,
+        request=ctx.spent.requests,
         usage=reply.usage,
         seconds=reply.seconds,
         first_token=reply.first_token,

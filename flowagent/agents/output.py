@@ -21,7 +21,7 @@ from flowagent.agents.reading import found_in
 from flowagent.core.fields import short
 from flowagent.models.base import OutputSpec, Profile, ToolSpec
 from flowagent.models.messages import AssistantMessage, ToolCall
-from flowagent.models.strict import strict_schema
+from flowagent.models.strict import Dialect, strict_form, without_nulls
 
 OutputMode = Literal["text", "native", "tool", "prompted"]
 WantedMode = Literal["auto", "native", "tool", "prompted"]
@@ -143,20 +143,19 @@ class Shape:
         """
         if self.is_text:
             return OutputPlan(mode="text", takes_text=True)
-        strict = strict_schema(self.schema, provider)
-        losses = "; ".join(strict.losses)
+        form = strict_form(self.schema, _dialect(provider))
         passed = {
             "native": _no_native(profile, has_tools=has_tools, takes_text=self.takes_text),
             "tool": "" if profile.tools else "native tool calls: the model has none",
             "prompted": "",
         }
-        if mode == "auto" and not passed["native"] and losses:
-            passed["native"] = f"native output: the schema would lose something ({losses})"
+        if mode == "auto" and not passed["native"] and not form.lossless:
+            passed["native"] = f"native output: the schema would lose something ({'; '.join(form.lost)})"
         chosen = next(way for way, why in passed.items() if not why) if mode == "auto" else mode
-        is_strict = not losses and (chosen == "native" or (chosen == "tool" and profile.strict_tools))
+        is_strict = form.lossless and (chosen == "native" or (chosen == "tool" and profile.strict_tools))
         return OutputPlan(
             mode=chosen,
-            schema=strict.schema if is_strict else self.schema,
+            schema=self.schema,
             is_wrapped=self.is_wrapped,
             takes_text=self.takes_text,
             strict=is_strict,
@@ -198,6 +197,8 @@ class Shape:
         first: Attempt | None = None
         for found in found_in(text):
             value, edits = found.value, found.edits
+            if plan.strict:
+                value = without_nulls(value, self.schema)
             if plan.is_wrapped and isinstance(value, dict) and set(value) == {_WRAPPED}:
                 value = value[_WRAPPED]
             try:
@@ -226,6 +227,11 @@ def problems(error: ValidationError) -> tuple[str, ...]:
         f"{'.'.join(map(str, one['loc'])) or 'the whole'}: {one['msg']} (given: {short(one['input'])})"
         for one in error.errors(include_url=False, include_context=False)
     )
+
+
+def _dialect(provider: str) -> Dialect:
+    """Whose rules for schemas a provider follows; those of OpenAI are the ones that others took over."""
+    return "anthropic" if provider == "anthropic" else "openai"
 
 
 def _unreadable(text: str) -> str:

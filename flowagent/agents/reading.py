@@ -106,10 +106,10 @@ def _parsed(text: str) -> tuple[Any, bool]:
 def _repaired(text: str) -> Found | None:
     """What a library makes of it, if it is an object or array that begins and ends as one; else None.
 
-    One that does not end was cut, and closing it for the model would invent what it did not say. In the library's
-    strict mode a value that is missing stays missing, so that the reading fails.
+    One whose brackets are not all closed was cut, and closing them would invent what the model did not say. In the
+    library's strict mode a value that is missing stays missing, so that the reading fails.
     """
-    if text[:1] not in ("{", "[") or text[-1:] not in ("}", "]"):
+    if text[:1] not in ("{", "[") or _closing(text, 0) != len(text):
         return None
     library: Any = importlib.import_module("json_repair")
     try:

@@ -15,14 +15,13 @@ from flowagent.core.events import Event
 from flowagent.core.run import Run
 from flowagent.core.usage import Usage
 from flowagent.core.watch import Watch
-from flowagent.errors import FlowAgentError, ModelError, RunFailed
-from flowagent.errors import AgentStopped
+from flowagent.errors import AgentStopped, FlowAgentError, ModelError, RunFailed
 from flowagent.models.messages import AssistantMessage, Message, ToolMessage, UserMessage
-from flowagent.render import Diagram
 
 if TYPE_CHECKING:
     from flowagent.agents.agent import Agent
     from flowagent.core.records import Status
+    from flowagent.render import Diagram
 
 OutputT = TypeVar("OutputT", default=Any)
 

@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic_core import to_json
 
-from flowagent.core.secret import marked_in
+from flowagent.core.secret import secrets_of
 
 _NAME = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*"
 _PLACEHOLDER = re.compile(r"\{\{(" + _NAME + r")\}\}|\{(" + _NAME + r")\}")
@@ -63,7 +63,7 @@ class Template:
             A line for each fault.
         """
         types = {**_types_of(known), **(also or {})}
-        secret = marked_in(known) if isinstance(known, type) else frozenset[str]()
+        secret = secrets_of(known) if isinstance(known, type) else frozenset[str]()
         return [fault for name in self.names if (fault := _fault(name, types, secret))]
 
 
