@@ -16,6 +16,7 @@
     |-- StoreError            the store could not save or load
     |   `-- DecryptionError   a record is encrypted with another key, was altered, or is not encrypted
     |-- DrawError             a picture could not be made
+    |-- ToolDefinitionError   a tool, or a set of tools, is declared wrongly; lists every fault that was found
     |-- ModelError            a model did not answer; `kind` says why, `retryable` whether another try may help
     |-- AgentStopped          an agent ended without an answer; tells why, and what it had until then
     |   `-- OutputError       its answers did not get the asked shape; carries every attempt
@@ -266,7 +267,9 @@ class OutputError(AgentStopped):
         attempts: each text that was given as an answer, with what was wrong with it.
     """
 
-    def __init__(self, agent: str, attempts: Sequence[tuple[str, Sequence[str]]], *, usage: Usage | None = None) -> None:
+    def __init__(
+        self, agent: str, attempts: Sequence[tuple[str, Sequence[str]]], *, usage: Usage | None = None
+    ) -> None:
         self.attempts = tuple((text, tuple(problems)) for text, problems in attempts)
         last = self.attempts[-1] if self.attempts else ("", ())
         super().__init__(
@@ -277,6 +280,16 @@ class OutputError(AgentStopped):
             text=last[0],
             usage=usage,
         )
+
+
+class ToolDefinitionError(FlowAgentError):
+    """Raised when a tool or a set of tools is declared wrongly; `faults` lists everything that was found."""
+
+    def __init__(self, what: str, faults: Sequence[str]) -> None:
+        self.what = what
+        self.faults = tuple(faults)
+        count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
+        super().__init__("\n".join([f"{count} in {what}:", *(f"  - {fault}" for fault in faults)]))
 
 
 class ToolError(FlowAgentError):
