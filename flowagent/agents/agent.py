@@ -19,7 +19,7 @@ from flowagent.agents.embedding import as_map, as_node
 from flowagent.agents.guards import Guard, Guards, sorted_guards
 from flowagent.agents.hooks import Hooks, around
 from flowagent.agents.loop import graph_of, prompt_for
-from flowagent.agents.output import OutputPlan, Shape, WantedMode
+from flowagent.agents.output import TOOL_NAME, OutputPlan, Shape, WantedMode
 from flowagent.agents.prompt import DatePrecision, Example, sections
 from flowagent.agents.result import AgentResult, AgentWatch, pending_in, raise_cause
 from flowagent.agents.saving import SaveTo, as_saving
@@ -32,7 +32,9 @@ from flowagent.errors import GraphError, RunFailed
 from flowagent.models.base import Model, ModelRequest, Section, Settings
 from flowagent.models.messages import Media, Message, Text, UserMessage, user
 from flowagent.models.opening import open_model, tools_as_sent
-from flowagent.tools.toolbox import Toolbox
+from flowagent.tools.registry import Registry
+from flowagent.tools.running import Running
+from flowagent.tools.toolbox import Toolbox, ToolSource
 
 if TYPE_CHECKING:
     from flowagent.core.definition import Definition
@@ -71,6 +73,7 @@ class Agent(Generic[OutputT, DepsT]):
         stop_rule: when to stop and hand back.
         date: tells it the date, to the `day`, `minute` or `second`, at the end of the prompt.
         tools: functions, methods, tools, toolkits, toolsets, names in a registry, and agents.
+        registry: where tools that are given by name are looked up.
         settings: how the model is asked to work; only what is set is sent.
         limits: what it may spend, the agents that it calls included.
         at_limit: what happens at a limit: `answer` (a last request without tools, for an answer from what there is),
@@ -118,7 +121,8 @@ class Agent(Generic[OutputT, DepsT]):
     examples: Sequence[Example] = ()
     stop_rule: str = ""
     date: DatePrecision | None = None
-    tools: Sequence[Any] = ()
+    tools: Sequence[ToolSource] = ()
+    registry: Registry | None = None
     settings: Settings = field(default_factory=lambda: Settings())
     limits: Limits = Limits(requests=25)
     at_limit: AtLimit = "raise"
@@ -177,7 +181,8 @@ class Agent(Generic[OutputT, DepsT]):
         """Its tools, resolved."""
         made = [_as_tool(one) for one in self.tools]
         plain = [one.tool if isinstance(one, AgentTool) else one for one in made]
-        return Toolbox(plain, max_result_tokens=self.max_result_tokens)
+        running = Running(max_result_tokens=self.max_result_tokens)
+        return Toolbox(plain, registry=self.registry, reserved=[TOOL_NAME], running=running)
 
     @property
     def has_tools(self) -> bool:

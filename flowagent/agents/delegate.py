@@ -22,7 +22,7 @@ from flowagent.core.state import State
 from flowagent.errors import GraphError
 from flowagent.models.messages import Text, ToolCall, ToolResult, user
 from flowagent.tools.tool import Tool
-from flowagent.tools.toolbox import ToolOutcome
+from flowagent.tools.outcome import ToolOutcome
 
 if TYPE_CHECKING:
     from flowagent.agents.agent import Agent

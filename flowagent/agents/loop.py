@@ -28,7 +28,8 @@ from flowagent.core.reducers import Replace
 from flowagent.errors import AgentStopped, OutputError, ToolRetry
 from flowagent.models.base import Model, ModelRequest, Reply
 from flowagent.models.messages import AssistantMessage, ToolCall, user
-from flowagent.tools.toolbox import Loaded, ToolOutcome
+from flowagent.tools.outcome import ToolOutcome
+from flowagent.tools.toolbox import Loaded
 
 if TYPE_CHECKING:
     from flowagent.agents.agent import Agent
@@ -107,7 +108,7 @@ class Steps:
         move = deciding.after(agent.rules, state, reply.message, plan, step)
         if move.to == TOOLS:
             batches = loaded.batches(reply.message.calls)
-            move = Move(TOOLS, {**move.update, "calls": batches[0], "waiting": batches[1:]})
+            move = Move(TOOLS, {**move.update, "calls": list(batches[0]), "waiting": [list(one) for one in batches[1:]]})
         return self._gone(move, ctx)
 
     def _gone(self, move: Move, ctx: Context[Any, Any]) -> Goto:

@@ -10,7 +10,7 @@ from flowagent.agents.output import Attempt, OutputMode
 from flowagent.core.reducers import append
 from flowagent.core.state import State
 from flowagent.models.messages import AssistantMessage, Message, ToolCall, UserMessage
-from flowagent.tools.toolbox import ToolOutcome
+from flowagent.tools.outcome import ToolOutcome
 
 StopReason = Literal[
     "answer", "final_tool", "limit", "tool_errors", "empty", "cut_off", "refused", "filtered", "blocked", "output"
