@@ -107,6 +107,11 @@ class Attempt:
         self._refuse_when_over()
         return (self.task.memos or {}).get(name)
 
+    @property
+    def is_watched(self) -> bool:
+        """See `Port.is_watched`."""
+        return self._engine.teller.is_heard
+
     def hold_secret(self, what: str) -> None:
         """See `Port.hold_secret`."""
         if not self._engine.keeps_secrets:
@@ -122,7 +127,7 @@ class Attempt:
         self._refuse_when_over()
         await self._engine.begin_once(self.task, name, data)
 
-    async def ask(self, name: str, question: str, schema: Any) -> bytes | None:
+    async def ask(self, name: str, question: str, schema: Any, about: Any) -> bytes | None:
         """See `Port.ask`."""
         self._refuse_when_over()
         if (known := self.answer(name)) is not None:
@@ -138,6 +143,7 @@ class Attempt:
                 name=name,
                 text=question,
                 schema=codec.adapter.json_schema(),
+                about=about,
             )
         )
         return None

@@ -45,6 +45,11 @@ class Port(Protocol):
     """What a context needs of the engine, for one attempt of one task."""
 
     @property
+    def is_watched(self) -> bool:
+        """Whether anybody watches the run."""
+        ...
+
+    @property
     def in_thread(self) -> bool:
         """Whether the attempt runs outside the event loop, so that the sync methods are the right ones."""
         ...
@@ -65,7 +70,7 @@ class Port(Protocol):
         """Have it stored, at every durability, that something is begun that must not be done twice."""
         ...
 
-    async def ask(self, name: str, question: str, schema: Any) -> bytes | None:
+    async def ask(self, name: str, question: str, schema: Any, about: Any) -> bytes | None:
         """The JSON of the answer; None when it is not there yet, and the question is now recorded."""
         ...
 
@@ -219,7 +224,7 @@ class Context(Generic[DepsT_co, StateT_co]):
         self._refuse_in_thread("once")
         return await self._once(name, fn, args, kwargs)
 
-    async def ask(self, name: str, question: str, schema: Any = str) -> Any:
+    async def ask(self, name: str, question: str, schema: Any = str, *, about: Any = None) -> Any:
         """Ask a person or a program; the run waits until `resume(answers={id: value})`.
 
         The node is run again from its first line when the answer is there; what was done through `step` before is
@@ -229,12 +234,13 @@ class Context(Generic[DepsT_co, StateT_co]):
             name: unique within the node.
             question: what to show.
             schema: the type of the answer: any type that pydantic knows, such as `bool` or `Literal["yes", "no"]`.
+            about: what it is about, as JSON data for programs that show it.
 
         Returns:
             The answer, validated by the schema.
         """
         self._refuse_in_thread("ask")
-        return await self._ask(name, question, schema)
+        return await self._ask(name, question, schema, about)
 
     async def sleep(self, seconds: float) -> None:
         """Wait; the wake time is recorded, so a resumed run waits only for what is left."""
@@ -253,10 +259,10 @@ class Context(Generic[DepsT_co, StateT_co]):
         self._refuse_on_loop("once_sync")
         return cast("R", self._port.wait(self._once(name, fn, args, kwargs)))
 
-    def ask_sync(self, name: str, question: str, schema: Any = str) -> Any:
+    def ask_sync(self, name: str, question: str, schema: Any = str, *, about: Any = None) -> Any:
         """`ask` for sync nodes."""
         self._refuse_on_loop("ask_sync")
-        return self._port.wait(self._ask(name, question, schema))
+        return self._port.wait(self._ask(name, question, schema, about))
 
     def sleep_sync(self, seconds: float) -> None:
         """`sleep` for sync nodes."""
@@ -264,6 +270,11 @@ class Context(Generic[DepsT_co, StateT_co]):
         self._port.wait(self._port.sleep(seconds))
 
     # -- both --------------------------------------------------------------------------------------------------------
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether anybody watches the run, so that it is worth telling what happens as it does."""
+        return self._port.is_watched
 
     def emit(self, name: str, data: Any = None) -> None:
         """Tell whoever watches the run something of your own; it comes as an event `Emitted`. Nothing is stored."""
@@ -382,8 +393,8 @@ class Context(Generic[DepsT_co, StateT_co]):
         await self._port.remember(key, {"args": called_with, "value": data.decode()})
         return value
 
-    async def _ask(self, name: str, question: str, schema: Any) -> Any:
-        data = await self._port.ask(name, question, schema)
+    async def _ask(self, name: str, question: str, schema: Any, about: Any) -> Any:
+        data = await self._port.ask(name, question, schema, about)
         if data is None:
             raise Paused(name)
         return codec_of(schema, ConfigDict()).decode(unsealed(data))

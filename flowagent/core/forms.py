@@ -90,7 +90,9 @@ def _failed() -> CoreSchema:
 
 def _asked() -> CoreSchema:
     texts = dict.fromkeys(("id", "node", "name", "text"), _TEXT)
-    return _of_task(**texts, schema=core_schema.nullable_schema(_named(_ANY)), purpose=_one_of("ask", "once"))
+    texts["task"] = _TEXT
+    schema = core_schema.nullable_schema(_named(_ANY))
+    return _record({"usage": _usage(), "about": _ANY}, **texts, schema=schema, purpose=_one_of("ask", "once"))
 
 
 def _ended() -> CoreSchema:

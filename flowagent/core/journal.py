@@ -162,7 +162,10 @@ def failed(
 
 def asked(question: Question, at: float, usage: Usage | None = None) -> bytes:
     """A task asks something."""
-    return _with(to_json({**asdict(question), "at": round(at, 3)}), usage)
+    told = asdict(question)
+    if question.about is None:
+        del told["about"]  # as in all records before there was one
+    return _with(to_json({**told, "at": round(at, 3)}), usage)
 
 
 def answered(question: Question, data: bytes, at: float) -> bytes:
@@ -288,7 +291,7 @@ def _tell(machine: Machine, record: Record, data: dict[str, Any]) -> None:
             fields = {name: data[name] for name in ("id", "task", "node", "name", "text", "schema", "purpose")}
             task = _task(machine, data["task"])
             machine.catch_up(task)
-            machine.ask(task, Question(**fields))
+            machine.ask(task, Question(**fields, about=data.get("about")))
         case "resolved":
             task = machine.tasks[data["task"]]
             machine.resolve(task, _writes(task.scope.topology.schema, data["writes"]))

@@ -1,5 +1,1 @@
-<<<<<<< HEAD
 """Tools: what a model may ask to be called, and the running of such calls. Knows models' plain data, and no agents."""
-=======
-"""Tools."""
->>>>>>> h-builtin

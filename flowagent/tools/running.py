@@ -140,7 +140,7 @@ class _Call:
         digest = _digest(shown)
         was_shown = await self.ctx.step(f"shown {self.call.id}", lambda: digest)
         text = telling.question(self.tool.name, shown, self.ctx.task_id, reason if isinstance(reason, str) else "")
-        decision = verdict(await self.ctx.ask(self.call.id, text, Decision))
+        decision = verdict(await self.ctx.ask(self.call.id, text, Decision, about=self._about(shown)))
         match decision:
             case Approve(arguments=None):
                 if was_shown != digest:
@@ -194,10 +194,15 @@ class _Call:
         """What the tool returned, as plain data."""
         if self.tool.external:
             text = f"`{self.tool.name}` was called with {to_json(ctx.arguments).decode()}: answer with its result."
-            return plain_of(await self.ctx.ask(self.call.id, text, Any))
+            about = self._about(ctx.arguments)
+            return plain_of(await self.ctx.ask(self.call.id, text, Any, about=about))
         if not self.tool.once:
             return plain_of(await self._tried(values, ctx))
         return await self._once(values, ctx)
+
+    def _about(self, arguments: Any) -> dict[str, Any]:
+        """What a question about the call is about, for programs that show it."""
+        return {"tool": self.tool.name, "call_id": self.call.id, "arguments": plain_of(arguments)}
 
     async def _once(self, values: dict[str, Any], ctx: ToolContext[Any, Any]) -> Any:
         """A call that is never made twice. One that ended in an unknown way leads to a question."""
