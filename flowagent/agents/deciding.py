@@ -130,7 +130,9 @@ def after(rules: Rules, state: AgentState, message: AssistantMessage, plan: Outp
         ask: what was asked.
     """
     said = [*results_so_far(state), message]
-    kept = {"messages": said, "outcomes": Replace([]), "mode": plan.mode, "is_last": ask.is_last}
+    kept = {"messages": said, "outcomes": Replace([]), "mode": plan.mode}
+    if ask.is_last:
+        kept |= {"is_last": True, "because": ask.because}
     match message.finish:
         case "refused" | "filtered":
             return end(state, message.finish, text=message.text, update=kept)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from flowagent.agents.state import AgentState
 from flowagent.core.fields import short
-from flowagent.models.messages import AssistantMessage, Message, ToolCall, ToolMessage, ToolResult
+from flowagent.models.messages import AssistantMessage, ToolCall, ToolMessage, ToolResult
 
 _LOOKED_AT = 6
 
@@ -22,20 +22,21 @@ def diagnose(state: AgentState) -> tuple[str, ...]:
         First what is the matter (`same tool failing`, `same call repeated`, `empty replies` or `still asking for new
         tools`), then its last calls with what came of them.
     """
-    pairs = called(state.messages)[-_LOOKED_AT:]
+    pairs = called(state)[-_LOOKED_AT:]
     return (_kind(state, pairs), *(_told(call, result) for call, result in pairs))
 
 
-def called(messages: Sequence[Message]) -> list[tuple[ToolCall, ToolResult | None]]:
-    """Each call in a conversation with its result, in order; None where there is none."""
-    results = {result.id: result for one in messages if isinstance(one, ToolMessage) for result in one.results}
-    return [(call, results.get(call.id)) for one in messages if isinstance(one, AssistantMessage) for call in one.calls]
+def called(state: AgentState) -> list[tuple[ToolCall, ToolResult | None]]:
+    """Each call of a run with its result, in order; None where there is none."""
+    said = state.messages
+    results = {result.id: result for one in said if isinstance(one, ToolMessage) for result in one.results}
+    results |= {outcome.result.id: outcome.result for outcome in state.outcomes}
+    return [(call, results.get(call.id)) for one in said if isinstance(one, AssistantMessage) for call in one.calls]
 
 
 def failed_in_a_row(state: AgentState) -> int:
     """How many calls in a row have failed, up to now."""
-    results = [result.is_error for _, result in called(state.messages) if result is not None]
-    results += [outcome.result.is_error for outcome in state.outcomes]
+    results = [result.is_error for _, result in called(state) if result is not None]
     return next((count for count, is_error in enumerate(reversed(results)) if not is_error), len(results))
 
 
