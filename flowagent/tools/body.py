@@ -36,6 +36,11 @@ class Body(Protocol):
     """How a tool reads its arguments and is called with them."""
 
     @property
+    def runs(self) -> bool:
+        """Whether there is anything to call, or else only a declaration."""
+        ...
+
+    @property
     def on_loop(self) -> bool:
         """Whether it is called on the event loop, or else in a thread."""
         ...
@@ -70,6 +75,11 @@ class FunctionBody:
     signature: Signature
 
     @property
+    def runs(self) -> bool:
+        """See `Body.runs`."""
+        return True
+
+    @property
     def on_loop(self) -> bool:
         """See `Body.on_loop`: coroutine functions and async generators."""
         return is_async(self.function) or _is_async_generator(self.function)
@@ -101,8 +111,13 @@ class FunctionBody:
 class SchemaBody:
     """A call that takes plain data, which is held to a JSON schema."""
 
-    function: SchemaCall
+    function: SchemaCall | None
     schema: dict[str, Any]
+
+    @property
+    def runs(self) -> bool:
+        """See `Body.runs`."""
+        return self.function is not None
 
     @property
     def on_loop(self) -> bool:
@@ -131,6 +146,7 @@ class SchemaBody:
 
     def call(self, values: dict[str, Any], ctx: ToolContext[Any, Any]) -> Any:
         """See `Body.call`."""
+        assert self.function is not None, "what is only declared is not called; this is a bug in flowagent"
         return self.function(values, ctx)
 
 
@@ -148,7 +164,9 @@ def _problems(error: ValidationError, secrets: frozenset[str], known: tuple[str,
         if found["type"] == "missing":
             lines.append(f"`{path}` is missing")
         elif found["type"] == "extra_forbidden" and len(found["loc"]) == 1:
-            lines.append(f"there is no parameter `{path}`; there are: {', '.join(f'`{name}`' for name in known) or 'none'}")
+            lines.append(
+                f"there is no parameter `{path}`; there are: {', '.join(f'`{name}`' for name in known) or 'none'}"
+            )
         elif found["loc"] and found["loc"][0] in secrets:
             lines.append(f"`{path}` does not fit ({found['type']}; it is secret, so it is not shown)")
         else:

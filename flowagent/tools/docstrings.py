@@ -17,9 +17,11 @@ from functools import lru_cache
 from typing import Any
 
 _HINTS = {
-    "google": re.compile(r"^[ \t]*(Args|Arguments|Params|Parameters|Keyword Args|Keyword Arguments|Other Parameters):", re.M),
-    "numpy": re.compile(r"^[ \t]*(Other )?Parameters[ \t]*\n[ \t]*-{3,}", re.M),
-    "sphinx": re.compile(r"^[ \t]*:(param|parameter|arg|argument|key|keyword)\b", re.M),
+    "google": re.compile(
+        r"^[ \t]*(Args|Arguments|Params|Parameters|Keyword Args|Keyword Arguments|Other Parameters):", re.MULTILINE
+    ),
+    "numpy": re.compile(r"^[ \t]*(Other )?Parameters[ \t]*\n[ \t]*-{3,}", re.MULTILINE),
+    "sphinx": re.compile(r"^[ \t]*:(param|parameter|arg|argument|key|keyword)\b", re.MULTILINE),
 }
 """How a docstring looks that has a list of parameters. Where none fits, griffe is not even loaded."""
 
@@ -39,10 +41,10 @@ class Described:
 
 @lru_cache(maxsize=1024)
 def described(docstring: str | None) -> Described:
-    """Read a docstring; one in none of the three styles is all text.
+    r"""Read a docstring; one in none of the three styles is all text.
 
     Example:
-        >>> described("Add up.\\n\\nArgs:\\n    a: the first\\n").parameters["a"]
+        >>> described("Add up.\n\nArgs:\n    a: the first\n").parameters["a"]
         'the first'
     """
     if not docstring:
@@ -81,7 +83,7 @@ def _flat(text: str) -> str:
 
 def _paragraphs(text: str) -> Iterator[str]:
     for paragraph in text.strip().split("\n\n"):
-        is_list = re.search(r"^\s*([-*+]|\d+[.)])\s", paragraph, re.M)
+        is_list = re.search(r"^\s*([-*+]|\d+[.)])\s", paragraph, re.MULTILINE)
         yield paragraph if is_list else " ".join(paragraph.split())
 
 

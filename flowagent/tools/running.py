@@ -11,13 +11,12 @@ import asyncio
 import hashlib
 import inspect
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, assert_never
 
 from pydantic_core import to_json
-from typing_extensions import assert_never
 
 from flowagent.core.context import Context, Paused
 from flowagent.core.events import ToolEnded, ToolStarted, Warned
@@ -80,7 +79,7 @@ def uncalled(call: ToolCall, ctx: Context[Any, Any], text: str) -> ToolOutcome:
 
 
 @contextmanager
-def _counted(ctx: Context[Any, Any]) -> Iterator[None]:
+def _counted(ctx: Context[Any, Any]) -> Generator[None]:
     """Counts one call, unless it only asks something: then it is counted when it goes on."""
     ctx.reserve(tool_calls=1)
     paused = False
@@ -122,7 +121,7 @@ class _Call:
         return await self._made(decided)
 
     def _validated(self, read: Written) -> dict[str, Any]:
-        values = _body(self.tool).validated(read.data)
+        values = self.tool.body.validated(read.data)
         self.secrets |= frozenset(telling.secrets_in(values))
         return values
 
@@ -130,7 +129,7 @@ class _Call:
 
     async def _decided(self, values: dict[str, Any]) -> dict[str, Any] | ToolOutcome:
         """The arguments that are approved, if somebody has to approve; or what else was decided."""
-        body = _body(self.tool)
+        body = self.tool.body
         arguments = body.told(values)
         wanted = self.tool.approval
         reason = wanted(self.ctx, arguments) if callable(wanted) else wanted
@@ -169,14 +168,15 @@ class _Call:
     # -- the call ------------------------------------------------------------------------------------------------------
 
     async def _made(self, values: dict[str, Any]) -> ToolOutcome:
-        body = _body(self.tool)
-        ctx = ToolContext.of_call(
-            self.ctx, call_id=self.call.id, tool=self.tool.name, arguments=body.told(values)
-        )
-        self.ctx.tell(ToolStarted, call_id=self.call.id, tool=self.tool.name, arguments=telling.shown(ctx.arguments, body.secrets))
+        body = self.tool.body
+        ctx = ToolContext.of_call(self.ctx, call_id=self.call.id, tool=self.tool.name, arguments=body.told(values))
+        facts = {"tool": self.tool.name, "call_id": self.call.id}
+        shown = to_json(telling.shown(ctx.arguments, body.secrets)).decode()
+        self.ctx.tell(ToolStarted, **facts, arguments=shown)
         began = self.how.clock()
         outcome = await self._ended(values, ctx)
-        self.ctx.tell(ToolEnded, call_id=self.call.id, tool=self.tool.name, status=outcome.status, seconds=self.how.clock() - began)
+        text, is_error = outcome.result.text, outcome.result.is_error
+        self.ctx.tell(ToolEnded, **facts, is_error=is_error, text=text, seconds=self.how.clock() - began)
         return outcome
 
     async def _ended(self, values: dict[str, Any], ctx: ToolContext[Any, Any]) -> ToolOutcome:
@@ -225,7 +225,7 @@ class _Call:
         except FlowAgentError as error:
             if not began:  # the answer to what became of it was to abort
                 raise ToolFatal(str(error)) from error
-        except Exception:  # noqa: BLE001,S110  # what it came to nobody knows: `once` has it on record, and asks
+        except Exception:  # noqa: BLE001  # what it came to nobody knows: `once` has it on record, and asks
             pass
         return await self.ctx.once(f"call {self.call.id}", made)
 
@@ -243,7 +243,7 @@ class _Call:
             await self.how.sleep(delay)
 
     async def _attempt(self, values: dict[str, Any], ctx: ToolContext[Any, Any]) -> Any:
-        body = _body(self.tool)
+        body = self.tool.body
         limit = asyncio.timeout(self.tool.timeout)
         try:
             async with limit:
@@ -255,7 +255,7 @@ class _Call:
                 self.ctx.tell(Warned, text=f"a thread of tool `{self.tool.name}` outlives its timeout")
             raise TimeoutError(f"it took longer than {self.tool.timeout:g} seconds") from error
 
-    # -- what the model is told ------------------------------------------------------------------------------------------
+    # -- what the model is told ----------------------------------------------------------------------------------------
 
     def _finished(self, status: ToolStatus, plain: Any) -> ToolOutcome:
         most = self.tool.max_result_tokens or self.how.max_result_tokens
@@ -275,7 +275,8 @@ class _Call:
         )
 
     def _told(self, status: ToolStatus, text: str) -> ToolOutcome:
-        return replace_repairs(problem(self.call, status, text), self.repairs, self.attempts)
+        made = problem(self.call, status, text)
+        return made.model_copy(update={"repairs": self.repairs, "attempts": self.attempts})
 
 
 _STALE = "its arguments are others now than those that were approved; call it again if they are right"
@@ -286,16 +287,6 @@ def problem(call: ToolCall, status: ToolStatus, text: str) -> ToolOutcome:
     return ToolOutcome(
         result=ToolResult(id=call.id, name=call.name, content=(Text(text=text),), is_error=True), status=status
     )
-
-
-def replace_repairs(outcome: ToolOutcome, repairs: tuple[str, ...], attempts: int) -> ToolOutcome:
-    """An outcome with how its call came about."""
-    return outcome.model_copy(update={"repairs": repairs, "attempts": attempts})
-
-
-def _body(tool: Tool[..., Any]) -> Body:
-    assert tool.body is not None, "a toolbox refuses tools without a body; this is a bug in flowagent"
-    return tool.body
 
 
 def _digest(shown: Mapping[str, Any]) -> str:

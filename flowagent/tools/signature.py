@@ -208,9 +208,9 @@ class _Schema(GenerateJsonSchema):
     """pydantic's schemas without the titles that it makes up, which cost tokens and tell nothing."""
 
     # A default that is no JSON is left out; the function has it all the same.
-    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012  # as pydantic declares it
+    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}
 
-    def field_title_should_be_set(self, schema: Any) -> bool:
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002  # as pydantic declares it
         return False
 
 

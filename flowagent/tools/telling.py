@@ -1,5 +1,7 @@
 """What a model is told when a call comes to nothing: text that it can act on, without secrets or tracebacks."""
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# (It looks into users' arguments, whose types are only known when it runs.)
 from __future__ import annotations
 
 import base64
@@ -50,7 +52,7 @@ def parameters(schema: Json) -> str:
 
 def _kinds(part: Any, root: Json) -> list[str]:
     kinds = sorted(kinds_of(part, root))
-    return kinds if len(kinds) < 7 else ["anything"]  # noqa: PLR2004  # all kinds there are
+    return kinds if len(kinds) < 7 else ["anything"]  # all kinds there are
 
 
 def failed(name: str, error: Exception, secrets: Iterable[str]) -> str:
@@ -85,10 +87,7 @@ def question(name: str, shown: Mapping[str, Any], place: str, reason: str) -> st
 def shown(arguments: Mapping[str, Any], secrets: Iterable[str]) -> dict[str, Any]:
     """Validated arguments as plain data that may be shown."""
     hidden = frozenset(secrets)
-    return {
-        name: MASK if name in hidden else to_plain(value, name)
-        for name, value in arguments.items()
-    }
+    return {name: MASK if name in hidden else to_plain(value, name) for name, value in arguments.items()}
 
 
 def to_plain(value: Any, name: str) -> Any:
