@@ -16,6 +16,7 @@
     |-- StoreError            the store could not save or load
     |   `-- DecryptionError   a record is encrypted with another key, was altered, or is not encrypted
     |-- DrawError             a picture could not be made
+    |-- ToolDefinitionError   a tool, or a set of tools, is declared wrongly; lists every fault that was found
     |-- ModelError            a model did not answer; `kind` says why, `retryable` whether another try may help
     |-- OutputError           a model's answer did not get the asked shape; carries every attempt
     `-- ToolError             for tools to raise: the model is told
@@ -226,6 +227,16 @@ class ModelError(FlowAgentError):
         self.partial = partial
         self.usage = usage
         super().__init__(message)
+
+
+class ToolDefinitionError(FlowAgentError):
+    """Raised when a tool or a set of tools is declared wrongly; `faults` lists everything that was found."""
+
+    def __init__(self, what: str, faults: Sequence[str]) -> None:
+        self.what = what
+        self.faults = tuple(faults)
+        count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
+        super().__init__("\n".join([f"{count} in {what}:", *(f"  - {fault}" for fault in faults)]))
 
 
 class ToolError(FlowAgentError):
