@@ -28,10 +28,11 @@ from flowagent.core.graph import Graph, RunOptions
 from flowagent.core.loops import run_blocking
 from flowagent.core.policies import Limits, Retry
 from flowagent.core.run import Run
-from flowagent.errors import GraphError, RunFailed
+from flowagent.errors import GraphError, ModelError, RunFailed
 from flowagent.models.base import Model, ModelRequest, Section, Settings
 from flowagent.models.messages import Media, Message, Text, UserMessage, user
-from flowagent.models.opening import open_model, tools_as_sent
+from flowagent.models.opening import open_model
+from flowagent.models.remote import RemoteModel
 from flowagent.tools.registry import Registry
 from flowagent.tools.running import Running
 from flowagent.tools.toolbox import Toolbox, ToolSource
@@ -140,14 +141,14 @@ class Agent(Generic[OutputT, DepsT]):
     clock: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
 
     def __post_init__(self) -> None:
-        faults = [*_numbers(self), *([] if self.saving is None else self.saving.faults())]
+        faults = [*_model_faults(self), *_numbers(self), *([] if self.saving is None else self.saving.faults())]
         faults += self.toolbox.faults()
         faults += self._delegate_faults()
         if faults:
             raise GraphError(self.name, faults)
 
     def __repr__(self) -> str:
-        return f"Agent({self.model if isinstance(self.model, str) else self.model.name!r}, name={self.name!r})"
+        return f"Agent({self.opened.name!r}, name={self.name!r})"
 
     def replace(self, **changes: Any) -> Agent[OutputT, DepsT]:
         """A copy with some things changed.
@@ -159,6 +160,11 @@ class Agent(Generic[OutputT, DepsT]):
         return replace(self, **changes)
 
     # -- what it is made of ------------------------------------------------------------------------------------------
+
+    @cached_property
+    def opened(self) -> Model:
+        """Its model; one object for all runs, so that they share its connections."""
+        return open_model(self.model)
 
     @cached_property
     def lines(self) -> tuple[Instruction, ...]:
@@ -221,7 +227,7 @@ class Agent(Generic[OutputT, DepsT]):
         Args:
             model: who is to be told; by default its own model.
         """
-        plan = self.plan_for(open_model(model or self.model))
+        plan = self.plan_for(self.opened if model is None else open_model(model))
         return sections(run_blocking(prompt_for(self, None, plan)), self.clock())
 
     def tool_schemas(self, model: str | Model | None = None) -> list[dict[str, Any]]:
@@ -230,12 +236,14 @@ class Agent(Generic[OutputT, DepsT]):
         Args:
             model: `provider:model` or a model object; by default its own.
         """
-        asked = open_model(model or self.model)
+        asked = self.opened if model is None else open_model(model)
         loaded = run_blocking(self.toolbox.load())
         answer = self.plan_for(asked).tool
         provider = asked.name.partition(":")[0]
         specs = (*loaded.specs(None, asked.profile, provider), *([] if answer is None else [answer]))
-        return tools_as_sent(asked, specs)
+        if not isinstance(asked, RemoteModel):
+            return [spec.model_dump(exclude_defaults=True) for spec in specs]
+        return list(asked.written(ModelRequest(messages=(user("?"),), tools=specs)).get("tools", []))
 
     def show(self, request: ModelRequest) -> None:
         """Show a request as it is sent, if `debug` says so."""
@@ -388,6 +396,13 @@ class Agent(Generic[OutputT, DepsT]):
 
 def _as_tool(one: Any) -> Any:
     return one.as_tool() if isinstance(one, Agent) else one
+
+
+def _model_faults(agent: Agent[Any, Any]) -> list[str]:
+    try:
+        return [] if agent.opened else []
+    except ModelError as error:
+        return [str(error)]
 
 
 def _numbers(agent: Agent[Any, Any]) -> list[str]:

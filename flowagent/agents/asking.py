@@ -49,7 +49,7 @@ def using(model: str | Model | None = None, /, **agents: str | Model) -> Iterato
         _instead.reset(token)
 
 
-def model_for(agent: str, model: str | Model, *, has_tools: bool) -> Model:
+def model_for(agent: str, model: Model, *, has_tools: bool) -> Model:
     """The model that an agent asks: its own, or the one that is used in its place.
 
     Args:
@@ -58,7 +58,7 @@ def model_for(agent: str, model: str | Model, *, has_tools: bool) -> Model:
         has_tools: whether it has tools, which a model without tools of its own is told in its prompt.
     """
     instead = _instead.get()
-    chosen = open_model(model) if instead is None else instead.named.get(agent) or instead.every or open_model(model)
+    chosen = model if instead is None else instead.named.get(agent) or instead.every or model
     return PromptedTools(chosen) if has_tools and not chosen.profile.tools else chosen
 
 

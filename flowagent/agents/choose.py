@@ -15,6 +15,7 @@ from flowagent.agents.template import Template
 from flowagent.core.context import Context
 from flowagent.errors import GraphError, RoutingError
 from flowagent.models.base import Model, ModelRequest, Section, Settings
+from flowagent.models.opening import open_model
 from flowagent.models.messages import AssistantMessage, Message, Text, ToolMessage, ToolResult, user
 
 _TASK: Final = "Choose exactly one of these ways on. Answer with its name and nothing else."
@@ -50,6 +51,10 @@ class ModelRouter:
         return Template(self.prompt).faults(state)
 
     @cached_property
+    def _opened(self) -> Model:
+        return open_model(self.model)
+
+    @cached_property
     def _shape(self) -> Shape:
         return Shape(Literal[tuple(self.choices)])
 
@@ -60,7 +65,7 @@ class ModelRouter:
             RoutingError: it chose none, and there is no `otherwise`.
             ModelError: the model did not answer.
         """
-        model = model_for(self.name, self.model, has_tools=False)
+        model = model_for(self.name, self._opened, has_tools=False)
         plan = self._shape.plan(model.profile, model.name.partition(":")[0], mode=self.output_mode, has_tools=False)
         said: list[Message] = [user(Template(self.prompt).filled(state))]
         for _ in range(self.retries + 1):

@@ -99,7 +99,7 @@ class Steps:
         if isinstance(step, Move):
             return self._gone(step, ctx)
         ctx.reserve(requests=1)
-        model = model_for(agent.name, agent.model, has_tools=agent.has_tools)
+        model = model_for(agent.name, agent.opened, has_tools=agent.has_tools)
         plan = agent.plan_for(model)
         request = await self._request(state, ctx, loaded, model, plan, step)
         reply, blocked = await self._asked(state, ctx, model, request)
@@ -172,7 +172,7 @@ class Steps:
         final = next((outcome for outcome in state.outcomes if outcome.final), None)
         message = state.last_reply
         assert message is not None, "what is read was said; this is a bug in flowagent"
-        plan = agent.plan_for(model_for(agent.name, agent.model, has_tools=agent.has_tools))
+        plan = agent.plan_for(model_for(agent.name, agent.opened, has_tools=agent.has_tools))
         read = agent.shape.read(plan, message) if final is None else agent.shape.validated(final.value.encode())
         if isinstance(read, Accepted):
             read = await self._checked(read, message, ctx)

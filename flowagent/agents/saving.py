@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -57,10 +58,13 @@ async def save(saving: SaveTo | None, agent: str, value: Any, ctx: Context[Any, 
     return await ctx.step("save", _write, str(saving.base), name, text)
 
 
-def _write(base: str, name: str, text: str) -> str:
-    Path(base).mkdir(parents=True, exist_ok=True)
-    Files(base, writable=True).write(name, text)
-    return name
+async def _write(base: str, name: str, text: str) -> str:
+    def write() -> str:
+        Path(base).mkdir(parents=True, exist_ok=True)
+        Files(base, writable=True).write_file(name, text, replace=True)
+        return name
+
+    return await asyncio.to_thread(write)
 
 
 def _plain(name: str) -> str:
