@@ -217,7 +217,9 @@ class Agent(Generic[OutputT, DepsT]):
 
     def plan_for(self, model: Model) -> OutputPlan:
         """How a model is asked for the answer."""
-        return self.shape.plan(model.profile, model.name.partition(":")[0], mode=self.output_mode, has_tools=self.has_tools)
+        return self.shape.plan(
+            model.profile, model.name.partition(":")[0], mode=self.output_mode, has_tools=self.has_tools
+        )
 
     # -- what a model is told ----------------------------------------------------------------------------------------
 

@@ -216,9 +216,7 @@ def _says_something(parts: Sequence[Any]) -> bool:
     return any(not isinstance(part, Text) or part.text.strip() for part in parts)
 
 
-def _empty(
-    rules: Rules, state: AgentState, message: AssistantMessage, update: dict[str, Any], ask: Ask
-) -> Move:
+def _empty(rules: Rules, state: AgentState, message: AssistantMessage, update: dict[str, Any], ask: Ask) -> Move:
     count = state.empty + 1
     calls = [_result(call, "No tool can be called any more.", is_error=True) for call in message.calls]
     told: UserMessage | ToolMessage = ToolMessage(results=tuple(calls)) if calls else user(EMPTY)
@@ -233,5 +231,3 @@ def _empty(
 
 def _result(call: ToolCall, text: str, *, is_error: bool) -> ToolResult:
     return ToolResult(id=call.id, name=call.name, content=(Text(text=text),), is_error=is_error)
-
-

@@ -46,7 +46,9 @@ def _kind(state: AgentState, pairs: Sequence[tuple[ToolCall, ToolResult | None]]
     failing = Counter(call.name for call, result in pairs if result is not None and result.is_error)
     for name, count in failing.most_common(1):
         if count >= 2:
-            return f"same tool failing: `{name}` failed in {count} of the last {len(pairs)} calls; see its results below"
+            return (
+                f"same tool failing: `{name}` failed in {count} of the last {len(pairs)} calls; see its results below"
+            )
     repeated = Counter((call.name, call.arguments) for call, _ in pairs)
     for (name, arguments), count in repeated.most_common(1):
         if count >= 2:

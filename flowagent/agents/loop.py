@@ -47,9 +47,16 @@ def graph_of(agent: Agent[Any, Any]) -> Graph[Any, Any]:
     first = MODEL
     if agent.guardrails.before:
         first = GUARD
-        graph.node(steps.hooked(steps.guard), name=GUARD, to=[MODEL, END], doc="Looks at what is asked before anything is spent.")
+        graph.node(
+            steps.hooked(steps.guard),
+            name=GUARD,
+            to=[MODEL, END],
+            doc="Looks at what is asked before anything is spent.",
+        )
     targets = [*([TOOLS] if agent.has_tools else []), OUTPUT, MODEL, END]
-    graph.node(steps.hooked(steps.model), name=MODEL, to=targets, shape="model", retry=agent.retry, doc="Asks the model.")
+    graph.node(
+        steps.hooked(steps.model), name=MODEL, to=targets, shape="model", retry=agent.retry, doc="Asks the model."
+    )
     graph.node(steps.hooked(steps.output), name=OUTPUT, to=[MODEL, END], shape="output", doc="Reads the answer.")
     graph.edge(START, first)
     if agent.has_tools:
@@ -108,7 +115,9 @@ class Steps:
         move = deciding.after(agent.rules, state, reply.message, plan, step)
         if move.to == TOOLS:
             batches = loaded.batches(reply.message.calls)
-            move = Move(TOOLS, {**move.update, "calls": list(batches[0]), "waiting": [list(one) for one in batches[1:]]})
+            move = Move(
+                TOOLS, {**move.update, "calls": list(batches[0]), "waiting": [list(one) for one in batches[1:]]}
+            )
         return self._gone(move, ctx)
 
     def _gone(self, move: Move, ctx: Context[Any, Any]) -> Goto:
@@ -180,7 +189,9 @@ class Steps:
             return _blocked(state, read)
         if isinstance(read, Attempt):
             return self._again(state, message, plan, read, ctx)
-        said = deciding.closing(message, plan, deciding.TAKEN, is_error=False) if _ends_with_answer(plan, message) else []
+        said = (
+            deciding.closing(message, plan, deciding.TAKEN, is_error=False) if _ends_with_answer(plan, message) else []
+        )
         ending = Ending(
             reason="answer" if final is None else "final_tool",
             because=state.because,
@@ -284,5 +295,3 @@ def _ends_with_answer(plan: OutputPlan, message: AssistantMessage) -> bool:
 
 def _takes_two(check: Callable[..., Any]) -> bool:
     return len(inspect.signature(check).parameters) >= 2
-
-

@@ -44,7 +44,9 @@ def print_result(result: AgentResult[Any], *, console: Console | None = None, ma
     if result.ending is not None and result.ending.reason in ("answer", "final_tool"):
         answer = result.output
         text = answer if isinstance(answer, str) else JSON.from_data(_plain(answer))
-        out.print(Markdown(text) if markdown and isinstance(text, str) else Line(text) if isinstance(text, str) else text)
+        out.print(
+            Markdown(text) if markdown and isinstance(text, str) else Line(text) if isinstance(text, str) else text
+        )
     elif result.ending is not None:
         out.print(Line(f"ended without an answer ({result.ending.reason}): {result.ending.because}", style="red"))
     out.print(Line(cost_line(result.usage), style="dim"))

@@ -75,4 +75,3 @@ def _plain(name: str) -> str:
 def as_saving(given: SaveTo | str | None) -> SaveTo | None:
     """What was given for `save_to=`."""
     return SaveTo(given) if isinstance(given, str) else given
-

@@ -97,4 +97,6 @@ class AgentState(State):
 def state_for(name: str, output: Any) -> type[AgentState]:
     """The state of an agent whose answer has a given type."""
     wanted: Any = output
-    return create_model(f"{name}State", __base__=AgentState, output=(wanted | None if wanted is not None else Any, None))
+    return create_model(
+        f"{name}State", __base__=AgentState, output=(wanted | None if wanted is not None else Any, None)
+    )

@@ -50,6 +50,10 @@ class Body(Protocol):
         """The arguments that are shown nowhere, by the names that the model knows."""
         ...
 
+    def bound_to(self, function: Callable[..., Any]) -> Body:
+        """The same with another function behind it, which takes the same."""
+        ...
+
     def validated(self, data: bytes) -> dict[str, Any]:
         """The arguments as the body takes them.
 
@@ -88,6 +92,10 @@ class FunctionBody:
     def secrets(self) -> frozenset[str]:
         """See `Body.secrets`."""
         return frozenset(one.wire for one in self.signature.parameters if one.secret)
+
+    def bound_to(self, function: Callable[..., Any]) -> FunctionBody:
+        """See `Body.bound_to`."""
+        return FunctionBody(function, self.signature)
 
     def validated(self, data: bytes) -> dict[str, Any]:
         """See `Body.validated`."""
@@ -130,11 +138,17 @@ class SchemaBody:
         properties: dict[str, Any] = self.schema.get("properties", {})
         return frozenset(name for name, one in properties.items() if isinstance(one, dict) and one.get("writeOnly"))
 
+    def bound_to(self, function: Callable[..., Any]) -> SchemaBody:
+        """See `Body.bound_to`."""
+        return SchemaBody(function, self.schema)
+
     def validated(self, data: bytes) -> dict[str, Any]:
         """See `Body.validated`."""
         values = from_json(data)
-        jsonschema: Any = importlib.import_module("jsonschema")
-        validator = jsonschema.validators.validator_for(self.schema, jsonschema.Draft202012Validator)(self.schema)
+        # With a registry of its own, a reference to elsewhere does not resolve. That of jsonschema would fetch it, and
+        # the schema may come from a server that nobody has reason to trust.
+        registry = importlib.import_module("referencing").Registry()
+        validator = _validator_class(self.schema)(self.schema, registry=registry)
         found = sorted(validator.iter_errors(values), key=lambda error: list(map(str, error.absolute_path)))
         if found:
             raise ArgumentsError([_told(error, self.secrets) for error in found])
@@ -148,6 +162,22 @@ class SchemaBody:
         """See `Body.call`."""
         assert self.function is not None, "what is only declared is not called; this is a bug in flowagent"
         return self.function(values, ctx)
+
+
+def fault_of_schema(schema: Mapping[str, Any]) -> str | None:
+    """Why a JSON schema is none, or None."""
+    jsonschema: Any = importlib.import_module("jsonschema")
+    try:
+        _validator_class(schema).check_schema(schema)
+    except jsonschema.SchemaError as error:
+        return f"its parameters are no JSON schema: {error.json_path}: {short_text(error.message)}"
+    return None
+
+
+def _validator_class(schema: Mapping[str, Any]) -> Any:
+    """The dialect of a schema, as far as it says."""
+    jsonschema: Any = importlib.import_module("jsonschema")
+    return jsonschema.validators.validator_for(schema, jsonschema.Draft202012Validator)
 
 
 def _is_async_generator(call: Any) -> bool:

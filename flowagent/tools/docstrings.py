@@ -93,8 +93,14 @@ def _told(section: Any) -> str:
         case "text":
             return str(section.value).strip()
         case "admonition":
-            return f"{section.title or section.value.kind}: {str(section.value.description).strip()}"
+            text = str(section.value.description).strip()
+            return f"{section.title or section.value.kind}:{_gap(text)}{text}"
         case "examples":
             return "\n".join(["Examples:", *(str(part) for _, part in section.value)])
         case _:
             return ""
+
+
+def _gap(text: str) -> str:
+    """What stands between a title and its text: a title that has several lines below it stands alone."""
+    return "\n" if "\n" in text else " "

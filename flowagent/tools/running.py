@@ -20,19 +20,26 @@ from pydantic_core import to_json
 
 from flowagent.core.context import Context, Paused
 from flowagent.core.events import ToolEnded, ToolStarted, Warned
+from flowagent.core.secret import MASK
 from flowagent.core.threads import in_thread
 from flowagent.core.usage import Usage
 from flowagent.errors import FlowAgentError, ToolError, ToolFatal
 from flowagent.models.messages import Text, ToolCall, ToolResult
 from flowagent.tools import telling
-from flowagent.tools.arguments import Written, written
+from flowagent.tools.arguments import written
 from flowagent.tools.body import ArgumentsError, Body
 from flowagent.tools.context import ToolContext
 from flowagent.tools.decisions import Abort, Answer, Approve, Decision, Deny, verdict
+from flowagent.tools.hiding import scrubbed, secrets_of
+from flowagent.tools.names import wire_name
 from flowagent.tools.outcome import ToolOutcome, ToolStatus
 from flowagent.tools.results import Plain, Refused, drained, drained_async, plain_of, told
 from flowagent.tools.tool import Tool
 from flowagent.tools.trimming import NARROWER, about, trimmed
+
+
+Validation: TypeAlias = Callable[[ToolCall], Awaitable[Mapping[str, Any]]]
+"""What gives the validated arguments of a call, by the names that the model knows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +52,9 @@ class Running:
         rest: how a model gets what a cut result leaves out; `{id}` in it becomes the id of the call.
         sleep: waits between attempts, in seconds.
         clock: seconds, for how long calls take.
+        around: stands around the validation of arguments: gets the call, the context, and what gives the validated
+            arguments; may give others, which are validated in turn.
+        refusal: says of a call with valid arguments why it must not be made, or "".
     """
 
     max_result_tokens: int | None = None
@@ -52,6 +62,8 @@ class Running:
     rest: str = NARROWER
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     clock: Callable[[], float] = time.monotonic
+    around: Callable[[ToolCall, Context[Any, Any], Validation], Awaitable[Mapping[str, Any]]] | None = None
+    refusal: Callable[[ToolCall, Context[Any, Any]], Awaitable[str]] | None = None
 
 
 async def run(tool: Tool[..., Any], call: ToolCall, ctx: Context[Any, Any], how: Running) -> ToolOutcome:
@@ -66,15 +78,18 @@ async def run(tool: Tool[..., Any], call: ToolCall, ctx: Context[Any, Any], how:
     Raises:
         ToolFatal: the tool says that the run must not go on, or who was asked for approval does.
     """
-    began = how.clock()
+    called = wire_name(tool.name)
+    repairs = () if call.name in (called, tool.name) else (f"took `{call.name}` for `{called}`",)
     with _counted(ctx):
-        outcome = await _Call(tool, call, ctx, how).outcome()
-    return outcome.model_copy(update={"seconds": how.clock() - began})
+        return await _Call(tool, call, ctx, how, how.clock(), repairs).outcome()
 
 
 def uncalled(call: ToolCall, ctx: Context[Any, Any], text: str) -> ToolOutcome:
     """A call of a tool that does not exist: it counts, as a model that invents names must come to an end, too."""
     with _counted(ctx):
+        facts = {"tool": call.name, "call_id": call.id}
+        ctx.tell(ToolStarted, **facts, arguments=call.arguments)
+        ctx.tell(ToolEnded, **facts, is_error=True, text=text, seconds=0.0)
         return problem(call, "unknown", text)
 
 
@@ -101,28 +116,67 @@ class _Call:
     call: ToolCall
     ctx: Context[Any, Any]
     how: Running
+    began: float
     repairs: tuple[str, ...] = ()
+    is_told: bool = False
     secrets: frozenset[str] = field(default_factory=frozenset[str])
     attempts: int = 0
 
     async def outcome(self) -> ToolOutcome:
+        """What comes of it. Watchers are told of every call, whether its tool was run or not."""
+        outcome = await self._outcome()
+        if not self.is_told:
+            self._tell_start(self.call.arguments if not self.tool.body.secrets else MASK)
+        text, is_error = outcome.result.text, outcome.result.is_error
+        seconds = self.how.clock() - self.began
+        self.ctx.tell(
+            ToolEnded, tool=self.tool.name, call_id=self.call.id, is_error=is_error, text=text, seconds=seconds
+        )
+        return outcome.model_copy(update={"seconds": seconds, "repairs": self.repairs, "attempts": self.attempts})
+
+    def _tell_start(self, arguments: str) -> None:
+        self.is_told = True
+        self.ctx.tell(ToolStarted, tool=self.tool.name, call_id=self.call.id, arguments=arguments)
+
+    async def _outcome(self) -> ToolOutcome:
         tool, name = self.tool, self.call.name
         if tool.allowed is not None and not tool.allowed(self.ctx):
             return self._told("forbidden", telling.forbidden(name))
         try:
-            read = written(self.call.arguments, tool.parameters)
-            self.repairs = read.repairs
-            values = self._validated(read)
+            values = await self._valid()
         except ArgumentsError as error:
             return self._told("invalid", telling.invalid(name, error, tool.parameters))
+        except Exception as error:  # noqa: BLE001  # a validator is user code and may raise anything
+            return self._told("failed", telling.failed(name, error, self.secrets))
+        if self.how.refusal is not None and (why := await self.how.refusal(self.call, self.ctx)):
+            return self._told("denied", telling.denied(name, why))
         decided = await self._decided(values)
         if isinstance(decided, ToolOutcome):
             return decided
         return await self._made(decided)
 
-    def _validated(self, read: Written) -> dict[str, Any]:
-        values = self.tool.body.validated(read.data)
-        self.secrets |= frozenset(telling.secrets_in(values))
+    async def _valid(self) -> dict[str, Any]:
+        """The validated arguments, with whatever stands around their validation."""
+        values: dict[str, Any] = {}
+
+        async def read(call: ToolCall) -> Mapping[str, Any]:
+            nonlocal values
+            found = written(call.arguments, self.tool.parameters)
+            self.repairs += found.repairs
+            values = self._validated(found.data)
+            return self.tool.body.told(values)
+
+        if self.how.around is None:
+            await read(self.call)
+            return values
+        given = await self.how.around(self.call, self.ctx, read)
+        return values if given == self.tool.body.told(values) else self._validated(to_json(given))
+
+    def _validated(self, data: bytes) -> dict[str, Any]:
+        body = self.tool.body
+        values = body.validated(data)
+        arguments = body.told(values)
+        self.secrets |= secrets_of(arguments, body.secrets & arguments.keys())
         return values
 
     # -- approval ------------------------------------------------------------------------------------------------------
@@ -160,7 +214,7 @@ class _Call:
     def _changed(self, data: bytes) -> dict[str, Any] | ToolOutcome:
         """The arguments that a person put in place of the model's, which are held to the schema just the same."""
         try:
-            return self._validated(Written(data, ()))
+            return self._validated(data)
         except ArgumentsError as error:
             text = telling.invalid(self.call.name, error, self.tool.parameters)
             return self._told("invalid", f"The person in charge has changed the arguments. {text}")
@@ -170,20 +224,14 @@ class _Call:
     async def _made(self, values: dict[str, Any]) -> ToolOutcome:
         body = self.tool.body
         ctx = ToolContext.of_call(self.ctx, call_id=self.call.id, tool=self.tool.name, arguments=body.told(values))
-        facts = {"tool": self.tool.name, "call_id": self.call.id}
-        shown = to_json(telling.shown(ctx.arguments, body.secrets)).decode()
-        self.ctx.tell(ToolStarted, **facts, arguments=shown)
-        began = self.how.clock()
-        outcome = await self._ended(values, ctx)
-        text, is_error = outcome.result.text, outcome.result.is_error
-        self.ctx.tell(ToolEnded, **facts, is_error=is_error, text=text, seconds=self.how.clock() - began)
-        return outcome
+        self._tell_start(to_json(telling.shown(ctx.arguments, body.secrets)).decode())
+        return await self._ended(values, ctx)
 
     async def _ended(self, values: dict[str, Any], ctx: ToolContext[Any, Any]) -> ToolOutcome:
         try:
             plain = await self._result(values, ctx)
             if isinstance(plain, Refused):
-                return self._told("failed", telling.scrubbed(plain.text, self.secrets))
+                return self._told("failed", scrubbed(plain.text, self.secrets))
             return self._finished("done", plain)
         except ToolFatal:
             raise
@@ -193,8 +241,9 @@ class _Call:
     async def _result(self, values: dict[str, Any], ctx: ToolContext[Any, Any]) -> Any:
         """What the tool returned, as plain data."""
         if self.tool.external:
-            text = f"`{self.tool.name}` was called with {to_json(ctx.arguments).decode()}: answer with its result."
-            about = self._about(ctx.arguments)
+            shown = to_json(telling.shown(ctx.arguments, self.tool.body.secrets)).decode()
+            text = f"`{self.tool.name}` was called with {shown} in `{ctx.task_id}`: answer with its result."
+            about = self._about(telling.shown(ctx.arguments, self.tool.body.secrets))
             return plain_of(await self.ctx.ask(self.call.id, text, Any, about=about))
         if not self.tool.once:
             return plain_of(await self._tried(values, ctx))
@@ -270,13 +319,10 @@ class _Call:
             status=status,
             final=self.tool.final,
             value=made.value,
-            repairs=self.repairs,
-            attempts=self.attempts,
         )
 
     def _told(self, status: ToolStatus, text: str) -> ToolOutcome:
-        made = problem(self.call, status, text)
-        return made.model_copy(update={"repairs": self.repairs, "attempts": self.attempts})
+        return problem(self.call, status, text)
 
 
 _STALE = "its arguments are others now than those that were approved; call it again if they are right"

@@ -15,7 +15,7 @@ from typing_extensions import TypeVar, Unpack
 from flowagent.core.context import Context
 from flowagent.core.policies import Retry
 from flowagent.errors import ToolDefinitionError
-from flowagent.tools.body import Body, SchemaBody, SchemaCall
+from flowagent.tools.body import Body, SchemaBody, SchemaCall, fault_of_schema
 from flowagent.tools.reading import Source, body_of, returned_schema, source_of
 from flowagent.tools.strict import Report, report_on
 
@@ -131,7 +131,7 @@ class Tool(Generic[P, R]):
         if holder is None or not self.receiver or self.function is None:
             return self
         bound = self.function.__get__(holder, kind)
-        return replace(self, function=bound, body=body_of(bound, f"tool `{self.name}`").body, receiver=False)
+        return replace(self, function=bound, body=self.body.bound_to(bound), receiver=False)
 
     @classmethod
     def from_schema(
@@ -161,6 +161,8 @@ class Tool(Generic[P, R]):
             ToolDefinitionError: the schema is none, or not that of an object.
         """
         schema = {"type": "object", "properties": {}, **parameters}
+        if (fault := fault_of_schema(schema)) is not None:
+            raise ToolDefinitionError(f"tool `{name}`", [fault])
         return Tool(
             name=name,
             description=description,
