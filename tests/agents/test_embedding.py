@@ -6,4 +6,3 @@ from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import BaseModel
-
