@@ -38,8 +38,8 @@ from flowagent.tools.registry import Registry
 from flowagent.tools.toolbox import Toolbox, ToolSource
 
 if TYPE_CHECKING:
+    from flowagent.core.bodies import ChildGraph
     from flowagent.core.definition import Definition
-    from flowagent.core.nodes import ChildGraph
 
 OutputT = TypeVar("OutputT", default=str)
 DepsT = TypeVar("DepsT", default=Any)
