@@ -148,7 +148,9 @@ def _problems(error: ValidationError, secrets: frozenset[str], known: tuple[str,
         if found["type"] == "missing":
             lines.append(f"`{path}` is missing")
         elif found["type"] == "extra_forbidden" and len(found["loc"]) == 1:
-            lines.append(f"there is no parameter `{path}`; there are: {', '.join(f'`{name}`' for name in known) or 'none'}")
+            lines.append(
+                f"there is no parameter `{path}`; there are: {', '.join(f'`{name}`' for name in known) or 'none'}"
+            )
         elif found["loc"] and found["loc"][0] in secrets:
             lines.append(f"`{path}` does not fit ({found['type']}; it is secret, so it is not shown)")
         else:

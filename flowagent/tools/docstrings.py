@@ -17,7 +17,9 @@ from functools import lru_cache
 from typing import Any
 
 _HINTS = {
-    "google": re.compile(r"^[ \t]*(Args|Arguments|Params|Parameters|Keyword Args|Keyword Arguments|Other Parameters):", re.M),
+    "google": re.compile(
+        r"^[ \t]*(Args|Arguments|Params|Parameters|Keyword Args|Keyword Arguments|Other Parameters):", re.M
+    ),
     "numpy": re.compile(r"^[ \t]*(Other )?Parameters[ \t]*\n[ \t]*-{3,}", re.M),
     "sphinx": re.compile(r"^[ \t]*:(param|parameter|arg|argument|key|keyword)\b", re.M),
 }

@@ -85,7 +85,8 @@ def _instance(kind: type) -> Any:
         return kind()
     except TypeError as error:
         raise ToolDefinitionError(
-            f"tool `{kind.__qualname__}`", [f"it is a class that cannot be made without arguments ({error}): pass an object"]
+            f"tool `{kind.__qualname__}`",
+            [f"it is a class that cannot be made without arguments ({error}): pass an object"],
         ) from error
 
 
@@ -135,9 +136,7 @@ def body_of(call: Callable[..., Any], what: str, *, doc: str | None = None, unty
     # A method in its class is read as if it were bound already: the model never sees its first parameter.
     read = types.MethodType(call, what) if receiver else call
     signature = signature_of(read, what, told.parameters, untyped=untyped)
-    return Read(
-        body=FunctionBody(call, signature), schema=signature.schema, description=told.text, receiver=receiver
-    )
+    return Read(body=FunctionBody(call, signature), schema=signature.schema, description=told.text, receiver=receiver)
 
 
 def _takes_receiver(call: Any) -> bool:

@@ -170,13 +170,19 @@ class _Call:
 
     async def _made(self, values: dict[str, Any]) -> ToolOutcome:
         body = _body(self.tool)
-        ctx = ToolContext.of_call(
-            self.ctx, call_id=self.call.id, tool=self.tool.name, arguments=body.told(values)
+        ctx = ToolContext.of_call(self.ctx, call_id=self.call.id, tool=self.tool.name, arguments=body.told(values))
+        self.ctx.tell(
+            ToolStarted, call_id=self.call.id, tool=self.tool.name, arguments=telling.shown(ctx.arguments, body.secrets)
         )
-        self.ctx.tell(ToolStarted, call_id=self.call.id, tool=self.tool.name, arguments=telling.shown(ctx.arguments, body.secrets))
         began = self.how.clock()
         outcome = await self._ended(values, ctx)
-        self.ctx.tell(ToolEnded, call_id=self.call.id, tool=self.tool.name, status=outcome.status, seconds=self.how.clock() - began)
+        self.ctx.tell(
+            ToolEnded,
+            call_id=self.call.id,
+            tool=self.tool.name,
+            status=outcome.status,
+            seconds=self.how.clock() - began,
+        )
         return outcome
 
     async def _ended(self, values: dict[str, Any], ctx: ToolContext[Any, Any]) -> ToolOutcome:

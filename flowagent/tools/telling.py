@@ -85,10 +85,7 @@ def question(name: str, shown: Mapping[str, Any], place: str, reason: str) -> st
 def shown(arguments: Mapping[str, Any], secrets: Iterable[str]) -> dict[str, Any]:
     """Validated arguments as plain data that may be shown."""
     hidden = frozenset(secrets)
-    return {
-        name: MASK if name in hidden else to_plain(value, name)
-        for name, value in arguments.items()
-    }
+    return {name: MASK if name in hidden else to_plain(value, name) for name, value in arguments.items()}
 
 
 def to_plain(value: Any, name: str) -> Any:

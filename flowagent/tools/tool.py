@@ -227,7 +227,9 @@ def _faults(made: Tool[..., Any]) -> list[str]:
     if made.max_result_tokens is not None and made.max_result_tokens < 1:
         faults.append(f"max_result_tokens={made.max_result_tokens}: at least 1, or None")
     if made.once and made.retry is not None and made.retry.on is Exception:
-        faults.append("once=True forbids a second call: name in retry= the exceptions that are safe, as in Retry(on=...)")
+        faults.append(
+            "once=True forbids a second call: name in retry= the exceptions that are safe, as in Retry(on=...)"
+        )
     if made.external and made.body is not None and made.once:
         faults.append("external=True makes no call, so once=True says nothing")
     if made.parameters.get("type") != "object":
@@ -277,7 +279,9 @@ def _changed(made: Tool[..., Any], options: ToolOptions) -> Tool[..., Any]:
 
 def _made(source: Source, options: ToolOptions) -> Tool[..., Any]:
     name = options.get("name", source.name)
-    read = body_of(source.call, f"tool `{name}` ({source.origin})", doc=source.doc, untyped=options.get("untyped", False))
+    read = body_of(
+        source.call, f"tool `{name}` ({source.origin})", doc=source.doc, untyped=options.get("untyped", False)
+    )
     rest = {key: value for key, value in options.items() if key not in ("name", "description", "returns", "untyped")}
     return Tool(
         name=name,

@@ -131,7 +131,9 @@ class Toolbox:
 
 def _is_toolset(source: object) -> bool:
     """Whether a source has to be asked. A tool has neither method, and a class is only asked when it is made."""
-    return not isinstance(source, (type, Tool)) and all(callable(getattr(source, one, None)) for one in ("load", "close"))
+    return not isinstance(source, (type, Tool)) and all(
+        callable(getattr(source, one, None)) for one in ("load", "close")
+    )
 
 
 def _registered(name: str, registry: Registry | None) -> Tool[..., Any]:

@@ -99,7 +99,9 @@ def renamed(toolset: Toolset, names: Mapping[str, str]) -> Toolset:
     return _Changed(toolset, change)
 
 
-def approved(toolset: Toolset, approval: Approval = True, *, only: Callable[[Tool[..., Any]], bool] | None = None) -> Toolset:
+def approved(
+    toolset: Toolset, approval: Approval = True, *, only: Callable[[Tool[..., Any]], bool] | None = None
+) -> Toolset:
     """The same tools, with a person to decide over each call.
 
     Args:

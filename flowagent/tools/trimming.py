@@ -108,7 +108,9 @@ class _Cut:
                 return f"{plain[: self.length]}[{len(plain) - self.length} characters left out]"
             case list():
                 kept = [self._cut(one, items) for one in plain[:items]]
-                return kept if len(plain) <= items else [*kept, f"[{len(plain) - items} of {len(plain)} items left out]"]
+                return (
+                    kept if len(plain) <= items else [*kept, f"[{len(plain) - items} of {len(plain)} items left out]"]
+                )
             case dict():
                 made = {key: self._cut(plain[key], items) for key in list(plain)[:items]}
                 return made if len(plain) <= items else {**made, "[...]": f"{len(plain) - items} entries left out"}
