@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeAlias, TypedDict, runtime_checkable
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict
+from typing_extensions import TypedDict  # pydantic asks for this one before Python 3.12
 
 from flowagent.core.usage import Usage
 from flowagent.errors import ModelError

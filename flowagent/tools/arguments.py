@@ -9,7 +9,7 @@ from pydantic_core import from_json, to_json
 
 from flowagent.core.fields import short
 from flowagent.tools.body import ArgumentsError
-from flowagent.tools.strict import Json, kinds_of, resolved, takes_null
+from flowagent.tools.strict import Json, kind_of, kinds_of, resolved, takes_null
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +85,10 @@ class _Fitting:
         if "string" in kinds or not kinds & {"object", "array"}:
             return text
         try:
-            value = from_json(text)
+            value: Any = from_json(text)
         except ValueError:
             return text
-        if not (isinstance(value, dict) and "object" in kinds) and not (isinstance(value, list) and "array" in kinds):
+        if kind_of(value) not in kinds & {"object", "array"}:
             return text
         self.repairs.append(f"decoded `{path}` from a JSON string")
         return value

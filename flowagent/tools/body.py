@@ -36,6 +36,11 @@ class Body(Protocol):
     """How a tool reads its arguments and is called with them."""
 
     @property
+    def runs(self) -> bool:
+        """Whether there is anything to call, or else only a declaration."""
+        ...
+
+    @property
     def on_loop(self) -> bool:
         """Whether it is called on the event loop, or else in a thread."""
         ...
@@ -43,6 +48,10 @@ class Body(Protocol):
     @property
     def secrets(self) -> frozenset[str]:
         """The arguments that are shown nowhere, by the names that the model knows."""
+        ...
+
+    def bound_to(self, function: Callable[..., Any]) -> Body:
+        """The same with another function behind it, which takes the same."""
         ...
 
     def validated(self, data: bytes) -> dict[str, Any]:
@@ -70,6 +79,11 @@ class FunctionBody:
     signature: Signature
 
     @property
+    def runs(self) -> bool:
+        """See `Body.runs`."""
+        return True
+
+    @property
     def on_loop(self) -> bool:
         """See `Body.on_loop`: coroutine functions and async generators."""
         return is_async(self.function) or _is_async_generator(self.function)
@@ -78,6 +92,10 @@ class FunctionBody:
     def secrets(self) -> frozenset[str]:
         """See `Body.secrets`."""
         return frozenset(one.wire for one in self.signature.parameters if one.secret)
+
+    def bound_to(self, function: Callable[..., Any]) -> FunctionBody:
+        """See `Body.bound_to`."""
+        return FunctionBody(function, self.signature)
 
     def validated(self, data: bytes) -> dict[str, Any]:
         """See `Body.validated`."""
@@ -101,8 +119,13 @@ class FunctionBody:
 class SchemaBody:
     """A call that takes plain data, which is held to a JSON schema."""
 
-    function: SchemaCall
+    function: SchemaCall | None
     schema: dict[str, Any]
+
+    @property
+    def runs(self) -> bool:
+        """See `Body.runs`."""
+        return self.function is not None
 
     @property
     def on_loop(self) -> bool:
@@ -115,11 +138,17 @@ class SchemaBody:
         properties: dict[str, Any] = self.schema.get("properties", {})
         return frozenset(name for name, one in properties.items() if isinstance(one, dict) and one.get("writeOnly"))
 
+    def bound_to(self, function: Callable[..., Any]) -> SchemaBody:
+        """See `Body.bound_to`."""
+        return SchemaBody(function, self.schema)
+
     def validated(self, data: bytes) -> dict[str, Any]:
         """See `Body.validated`."""
         values = from_json(data)
-        jsonschema: Any = importlib.import_module("jsonschema")
-        validator = jsonschema.validators.validator_for(self.schema, jsonschema.Draft202012Validator)(self.schema)
+        # With a registry of its own, a reference to elsewhere does not resolve. That of jsonschema would fetch it, and
+        # the schema may come from a server that nobody has reason to trust.
+        registry = importlib.import_module("referencing").Registry()
+        validator = _validator_class(self.schema)(self.schema, registry=registry)
         found = sorted(validator.iter_errors(values), key=lambda error: list(map(str, error.absolute_path)))
         if found:
             raise ArgumentsError([_told(error, self.secrets) for error in found])
@@ -131,7 +160,24 @@ class SchemaBody:
 
     def call(self, values: dict[str, Any], ctx: ToolContext[Any, Any]) -> Any:
         """See `Body.call`."""
+        assert self.function is not None, "what is only declared is not called; this is a bug in flowagent"
         return self.function(values, ctx)
+
+
+def fault_of_schema(schema: Mapping[str, Any]) -> str | None:
+    """Why a JSON schema is none, or None."""
+    jsonschema: Any = importlib.import_module("jsonschema")
+    try:
+        _validator_class(schema).check_schema(schema)
+    except jsonschema.SchemaError as error:
+        return f"its parameters are no JSON schema: {error.json_path}: {short_text(error.message)}"
+    return None
+
+
+def _validator_class(schema: Mapping[str, Any]) -> Any:
+    """The dialect of a schema, as far as it says."""
+    jsonschema: Any = importlib.import_module("jsonschema")
+    return jsonschema.validators.validator_for(schema, jsonschema.Draft202012Validator)
 
 
 def _is_async_generator(call: Any) -> bool:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, assert_never
 
 from pydantic import BaseModel, ConfigDict, Field
-from typing_extensions import assert_never
 
 
 class _Frozen(BaseModel):

@@ -18,10 +18,10 @@ from typing import Any
 
 _HINTS = {
     "google": re.compile(
-        r"^[ \t]*(Args|Arguments|Params|Parameters|Keyword Args|Keyword Arguments|Other Parameters):", re.M
+        r"^[ \t]*(Args|Arguments|Params|Parameters|Keyword Args|Keyword Arguments|Other Parameters):", re.MULTILINE
     ),
-    "numpy": re.compile(r"^[ \t]*(Other )?Parameters[ \t]*\n[ \t]*-{3,}", re.M),
-    "sphinx": re.compile(r"^[ \t]*:(param|parameter|arg|argument|key|keyword)\b", re.M),
+    "numpy": re.compile(r"^[ \t]*(Other )?Parameters[ \t]*\n[ \t]*-{3,}", re.MULTILINE),
+    "sphinx": re.compile(r"^[ \t]*:(param|parameter|arg|argument|key|keyword)\b", re.MULTILINE),
 }
 """How a docstring looks that has a list of parameters. Where none fits, griffe is not even loaded."""
 
@@ -41,10 +41,10 @@ class Described:
 
 @lru_cache(maxsize=1024)
 def described(docstring: str | None) -> Described:
-    """Read a docstring; one in none of the three styles is all text.
+    r"""Read a docstring; one in none of the three styles is all text.
 
     Example:
-        >>> described("Add up.\\n\\nArgs:\\n    a: the first\\n").parameters["a"]
+        >>> described("Add up.\n\nArgs:\n    a: the first\n").parameters["a"]
         'the first'
     """
     if not docstring:
@@ -83,7 +83,7 @@ def _flat(text: str) -> str:
 
 def _paragraphs(text: str) -> Iterator[str]:
     for paragraph in text.strip().split("\n\n"):
-        is_list = re.search(r"^\s*([-*+]|\d+[.)])\s", paragraph, re.M)
+        is_list = re.search(r"^\s*([-*+]|\d+[.)])\s", paragraph, re.MULTILINE)
         yield paragraph if is_list else " ".join(paragraph.split())
 
 
@@ -93,8 +93,14 @@ def _told(section: Any) -> str:
         case "text":
             return str(section.value).strip()
         case "admonition":
-            return f"{section.title or section.value.kind}: {str(section.value.description).strip()}"
+            text = str(section.value.description).strip()
+            return f"{section.title or section.value.kind}:{_gap(text)}{text}"
         case "examples":
             return "\n".join(["Examples:", *(str(part) for _, part in section.value)])
         case _:
             return ""
+
+
+def _gap(text: str) -> str:
+    """What stands between a title and its text: a title that has several lines below it stands alone."""
+    return "\n" if "\n" in text else " "

@@ -39,7 +39,7 @@ def _of_parameter(what: str, part: Json, root: Json) -> Iterator[str]:
     if not description:
         yield f"{what} has no description: write it in the docstring, or as Annotated[..., 'text']"
     listed = part.get("enum") or "const" in part or "$ref" in part
-    if kinds_of(part, root) == {"string"} and not listed and _CHOICES.search(description):
+    if kinds_of(part, root) == frozenset({"string"}) and not listed and _CHOICES.search(description):
         yield f"{what} is a str whose description lists its values: declare them with Literal[...] or an enum"
 
 

@@ -7,11 +7,13 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
+from functools import lru_cache
 
 _LONGEST = 64
 _DIGEST = 8
 
 
+@lru_cache(maxsize=4096)
 def wire_name(name: str) -> str:
     """The name that providers are given: the same for the same name, in every process.
 

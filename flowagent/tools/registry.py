@@ -7,7 +7,7 @@ from typing import Any
 
 from flowagent.errors import ToolDefinitionError
 from flowagent.tools.names import nearest_first
-from flowagent.tools.tool import Tool, tool
+from flowagent.tools.tool import Tool, as_tool
 
 
 class Registry:
@@ -43,7 +43,7 @@ class Registry:
         Raises:
             ToolDefinitionError: the name is taken in that version; both origins are named.
         """
-        made: Tool[..., Any] = one if isinstance(one, Tool) else tool(one)
+        made = as_tool(one)
         full = f"{namespace}.{made.name}" if namespace else made.name
         versions = self._tools.setdefault(full, {})
         if (known := versions.get(str(version))) is not None:

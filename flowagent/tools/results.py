@@ -1,4 +1,4 @@
-"""What a tool returned, as a model is told of it. One rule for everything:
+"""What a tool returned, as a model is told of it, by one rule for everything.
 
 Text is told as it is. `Media` and `Text` parts stay parts, alone or in a list. Everything else is told as JSON, as
 pydantic writes it: models, dataclasses, enums, dates, sets as lists, bytes as URL-safe base64; what is only a string in

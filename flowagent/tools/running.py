@@ -11,25 +11,27 @@ import asyncio
 import hashlib
 import inspect
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, assert_never
 
 from pydantic_core import to_json
-from typing_extensions import assert_never
 
 from flowagent.core.context import Context, Paused
 from flowagent.core.events import ToolEnded, ToolStarted, Warned
+from flowagent.core.secret import MASK
 from flowagent.core.threads import in_thread
 from flowagent.core.usage import Usage
 from flowagent.errors import FlowAgentError, ToolError, ToolFatal
 from flowagent.models.messages import Text, ToolCall, ToolResult
 from flowagent.tools import telling
-from flowagent.tools.arguments import Written, written
+from flowagent.tools.arguments import written
 from flowagent.tools.body import ArgumentsError, Body
 from flowagent.tools.context import ToolContext
 from flowagent.tools.decisions import Abort, Answer, Approve, Decision, Deny, verdict
+from flowagent.tools.hiding import scrubbed, secrets_of
+from flowagent.tools.names import wire_name
 from flowagent.tools.outcome import ToolOutcome, ToolStatus
 from flowagent.tools.results import Plain, Refused, drained, drained_async, plain_of, told
 from flowagent.tools.tool import Tool
@@ -67,20 +69,23 @@ async def run(tool: Tool[..., Any], call: ToolCall, ctx: Context[Any, Any], how:
     Raises:
         ToolFatal: the tool says that the run must not go on, or who was asked for approval does.
     """
-    began = how.clock()
+    called = wire_name(tool.name)
+    repairs = () if call.name in (called, tool.name) else (f"took `{call.name}` for `{called}`",)
     with _counted(ctx):
-        outcome = await _Call(tool, call, ctx, how).outcome()
-    return outcome.model_copy(update={"seconds": how.clock() - began})
+        return await _Call(tool, call, ctx, how, how.clock(), repairs).outcome()
 
 
 def uncalled(call: ToolCall, ctx: Context[Any, Any], text: str) -> ToolOutcome:
     """A call of a tool that does not exist: it counts, as a model that invents names must come to an end, too."""
     with _counted(ctx):
+        facts = {"tool": call.name, "call_id": call.id}
+        ctx.tell(ToolStarted, **facts, arguments=call.arguments)
+        ctx.tell(ToolEnded, **facts, is_error=True, text=text, seconds=0.0)
         return problem(call, "unknown", text)
 
 
 @contextmanager
-def _counted(ctx: Context[Any, Any]) -> Iterator[None]:
+def _counted(ctx: Context[Any, Any]) -> Generator[None]:
     """Counts one call, unless it only asks something: then it is counted when it goes on."""
     ctx.reserve(tool_calls=1)
     paused = False
@@ -102,35 +107,57 @@ class _Call:
     call: ToolCall
     ctx: Context[Any, Any]
     how: Running
+    began: float
     repairs: tuple[str, ...] = ()
+    is_told: bool = False
     secrets: frozenset[str] = field(default_factory=frozenset[str])
     attempts: int = 0
 
     async def outcome(self) -> ToolOutcome:
+        """What comes of it. Watchers are told of every call, whether its tool was run or not."""
+        outcome = await self._outcome()
+        if not self.is_told:
+            self._tell_start(self.call.arguments if not self.tool.body.secrets else MASK)
+        text, is_error = outcome.result.text, outcome.result.is_error
+        seconds = self.how.clock() - self.began
+        self.ctx.tell(
+            ToolEnded, tool=self.tool.name, call_id=self.call.id, is_error=is_error, text=text, seconds=seconds
+        )
+        return outcome.model_copy(update={"seconds": seconds, "repairs": self.repairs, "attempts": self.attempts})
+
+    def _tell_start(self, arguments: str) -> None:
+        self.is_told = True
+        self.ctx.tell(ToolStarted, tool=self.tool.name, call_id=self.call.id, arguments=arguments)
+
+    async def _outcome(self) -> ToolOutcome:
         tool, name = self.tool, self.call.name
         if tool.allowed is not None and not tool.allowed(self.ctx):
             return self._told("forbidden", telling.forbidden(name))
         try:
             read = written(self.call.arguments, tool.parameters)
-            self.repairs = read.repairs
-            values = self._validated(read)
+            self.repairs += read.repairs
+            values = self._validated(read.data)
         except ArgumentsError as error:
             return self._told("invalid", telling.invalid(name, error, tool.parameters))
+        except Exception as error:  # noqa: BLE001  # a validator is user code and may raise anything
+            return self._told("failed", telling.failed(name, error, self.secrets))
         decided = await self._decided(values)
         if isinstance(decided, ToolOutcome):
             return decided
         return await self._made(decided)
 
-    def _validated(self, read: Written) -> dict[str, Any]:
-        values = _body(self.tool).validated(read.data)
-        self.secrets |= frozenset(telling.secrets_in(values))
+    def _validated(self, data: bytes) -> dict[str, Any]:
+        body = self.tool.body
+        values = body.validated(data)
+        arguments = body.told(values)
+        self.secrets |= secrets_of(arguments, body.secrets & arguments.keys())
         return values
 
     # -- approval ------------------------------------------------------------------------------------------------------
 
     async def _decided(self, values: dict[str, Any]) -> dict[str, Any] | ToolOutcome:
         """The arguments that are approved, if somebody has to approve; or what else was decided."""
-        body = _body(self.tool)
+        body = self.tool.body
         arguments = body.told(values)
         wanted = self.tool.approval
         reason = wanted(self.ctx, arguments) if callable(wanted) else wanted
@@ -161,7 +188,7 @@ class _Call:
     def _changed(self, data: bytes) -> dict[str, Any] | ToolOutcome:
         """The arguments that a person put in place of the model's, which are held to the schema just the same."""
         try:
-            return self._validated(Written(data, ()))
+            return self._validated(data)
         except ArgumentsError as error:
             text = telling.invalid(self.call.name, error, self.tool.parameters)
             return self._told("invalid", f"The person in charge has changed the arguments. {text}")
@@ -169,27 +196,16 @@ class _Call:
     # -- the call ------------------------------------------------------------------------------------------------------
 
     async def _made(self, values: dict[str, Any]) -> ToolOutcome:
-        body = _body(self.tool)
+        body = self.tool.body
         ctx = ToolContext.of_call(self.ctx, call_id=self.call.id, tool=self.tool.name, arguments=body.told(values))
-        self.ctx.tell(
-            ToolStarted, call_id=self.call.id, tool=self.tool.name, arguments=telling.shown(ctx.arguments, body.secrets)
-        )
-        began = self.how.clock()
-        outcome = await self._ended(values, ctx)
-        self.ctx.tell(
-            ToolEnded,
-            call_id=self.call.id,
-            tool=self.tool.name,
-            status=outcome.status,
-            seconds=self.how.clock() - began,
-        )
-        return outcome
+        self._tell_start(to_json(telling.shown(ctx.arguments, body.secrets)).decode())
+        return await self._ended(values, ctx)
 
     async def _ended(self, values: dict[str, Any], ctx: ToolContext[Any, Any]) -> ToolOutcome:
         try:
             plain = await self._result(values, ctx)
             if isinstance(plain, Refused):
-                return self._told("failed", telling.scrubbed(plain.text, self.secrets))
+                return self._told("failed", scrubbed(plain.text, self.secrets))
             return self._finished("done", plain)
         except ToolFatal:
             raise
@@ -199,7 +215,8 @@ class _Call:
     async def _result(self, values: dict[str, Any], ctx: ToolContext[Any, Any]) -> Any:
         """What the tool returned, as plain data."""
         if self.tool.external:
-            text = f"`{self.tool.name}` was called with {to_json(ctx.arguments).decode()}: answer with its result."
+            shown = to_json(telling.shown(ctx.arguments, self.tool.body.secrets)).decode()
+            text = f"`{self.tool.name}` was called with {shown} in `{ctx.task_id}`: answer with its result."
             return plain_of(await self.ctx.ask(self.call.id, text, Any))
         if not self.tool.once:
             return plain_of(await self._tried(values, ctx))
@@ -226,7 +243,7 @@ class _Call:
         except FlowAgentError as error:
             if not began:  # the answer to what became of it was to abort
                 raise ToolFatal(str(error)) from error
-        except Exception:  # noqa: BLE001,S110  # what it came to nobody knows: `once` has it on record, and asks
+        except Exception:  # noqa: BLE001  # what it came to nobody knows: `once` has it on record, and asks
             pass
         return await self.ctx.once(f"call {self.call.id}", made)
 
@@ -244,7 +261,7 @@ class _Call:
             await self.how.sleep(delay)
 
     async def _attempt(self, values: dict[str, Any], ctx: ToolContext[Any, Any]) -> Any:
-        body = _body(self.tool)
+        body = self.tool.body
         limit = asyncio.timeout(self.tool.timeout)
         try:
             async with limit:
@@ -256,7 +273,7 @@ class _Call:
                 self.ctx.tell(Warned, text=f"a thread of tool `{self.tool.name}` outlives its timeout")
             raise TimeoutError(f"it took longer than {self.tool.timeout:g} seconds") from error
 
-    # -- what the model is told ------------------------------------------------------------------------------------------
+    # -- what the model is told ----------------------------------------------------------------------------------------
 
     def _finished(self, status: ToolStatus, plain: Any) -> ToolOutcome:
         most = self.tool.max_result_tokens or self.how.max_result_tokens
@@ -271,12 +288,10 @@ class _Call:
             status=status,
             final=self.tool.final,
             value=made.value,
-            repairs=self.repairs,
-            attempts=self.attempts,
         )
 
     def _told(self, status: ToolStatus, text: str) -> ToolOutcome:
-        return replace_repairs(problem(self.call, status, text), self.repairs, self.attempts)
+        return problem(self.call, status, text)
 
 
 _STALE = "its arguments are others now than those that were approved; call it again if they are right"
@@ -287,16 +302,6 @@ def problem(call: ToolCall, status: ToolStatus, text: str) -> ToolOutcome:
     return ToolOutcome(
         result=ToolResult(id=call.id, name=call.name, content=(Text(text=text),), is_error=True), status=status
     )
-
-
-def replace_repairs(outcome: ToolOutcome, repairs: tuple[str, ...], attempts: int) -> ToolOutcome:
-    """An outcome with how its call came about."""
-    return outcome.model_copy(update={"repairs": repairs, "attempts": attempts})
-
-
-def _body(tool: Tool[..., Any]) -> Body:
-    assert tool.body is not None, "a toolbox refuses tools without a body; this is a bug in flowagent"
-    return tool.body
 
 
 def _digest(shown: Mapping[str, Any]) -> str:

@@ -112,13 +112,13 @@ def signature_of(call: Callable[..., Any], what: str, docs: Mapping[str, str], *
             found.append(_field(one, hints.get(one.name, Any), len(found), docs))
     if faults:
         raise ToolDefinitionError(what, faults)
-    model = _model(what, [(one.field, field) for one, field in found])
+    model, schema = _compiled(what, found)
     return Signature(
         parameters=tuple(one for one, _ in found),
         contexts=tuple(contexts),
         order=tuple(one.name for one in listed if one.kind is one.POSITIONAL_ONLY),
         model=model,
-        schema=_schema(model),
+        schema=schema,
     )
 
 
@@ -193,29 +193,42 @@ def _text_in(metadata: list[Any]) -> str | None:
     return None
 
 
-def _model(what: str, fields: list[tuple[str, Any]]) -> type[BaseModel]:
+def _compiled(what: str, fields: list[tuple[Parameter, Any]]) -> tuple[type[BaseModel], dict[str, Any]]:
+    """The model of the arguments, and its JSON schema.
+
+    Raises:
+        ToolDefinitionError: some parameters have types that no JSON becomes; all of them are named.
+    """
     try:
-        return create_model("arguments", __config__=_CONFIG, **dict(fields))
+        return _model(fields)
     except (pydantic.PydanticUserError, TypeError) as error:
-        raise ToolDefinitionError(what, [_reason(error)]) from error
+        faults = [fault for one in fields if (fault := _untold(one)) is not None]
+        raise ToolDefinitionError(what, faults or [str(error).splitlines()[0]]) from error
 
 
-def _reason(error: Exception) -> str:
-    return f"a parameter has a type that cannot be filled in from JSON: {str(error).splitlines()[0]}"
+def _untold(field: tuple[Parameter, Any]) -> str | None:
+    """Why no model can be told of the type of a parameter, or None."""
+    try:
+        _model([field])
+    except (pydantic.PydanticUserError, TypeError) as error:
+        return f"parameter `{field[0].name}` has a type that no JSON becomes: {str(error).splitlines()[0]}"
+    return None
+
+
+def _model(fields: list[tuple[Parameter, Any]]) -> tuple[type[BaseModel], dict[str, Any]]:
+    model = create_model("arguments", __config__=_CONFIG, **{one.field: field for one, field in fields})
+    schema = model.model_json_schema(schema_generator=_Schema, mode="validation")
+    return model, {"properties": {}, **untitled(schema)}
 
 
 class _Schema(GenerateJsonSchema):
     """pydantic's schemas without the titles that it makes up, which cost tokens and tell nothing."""
 
     # A default that is no JSON is left out; the function has it all the same.
-    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012  # as pydantic declares it
+    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}
 
-    def field_title_should_be_set(self, schema: Any) -> bool:
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002  # as pydantic declares it
         return False
-
-
-def _schema(model: type[BaseModel]) -> dict[str, Any]:
-    return {"properties": {}, **untitled(model.model_json_schema(schema_generator=_Schema, mode="validation"))}
 
 
 def untitled(schema: JsonSchemaValue) -> dict[str, Any]:

@@ -152,9 +152,9 @@ class _Strict:
     def _nullable(self, made: Any, plain: Any, where: str) -> Any:
         """A property that need not be there, as one that may be null instead, which then means its default."""
         if not takes_null(plain, self.root):
-            description = made.get("description") if isinstance(made, dict) else None
-            inner = {key: value for key, value in cast("Json", made).items() if key != "description"}
-            return {"anyOf": [inner, {"type": "null"}], **({"description": description} if description else {})}
+            inner = dict(cast("Json", made))
+            told = {"description": inner.pop("description")} if "description" in inner else {}
+            return {"anyOf": [inner, {"type": "null"}], **told}
         if isinstance(plain, dict) and cast("Json", plain).get("default") is not None:
             self.blocked.append(f"null for {where} would mean null and its default")
         return made
@@ -182,9 +182,9 @@ def kinds_of(schema: Any, root: Json, depth: int = 0) -> frozenset[str]:
     if "$ref" in one:
         return kinds_of(resolved(one, root), root, depth + 1)
     if "const" in one:
-        return frozenset({_kind(one["const"])})
+        return frozenset({kind_of(one["const"])})
     if "enum" in one:
-        return frozenset(map(_kind, one["enum"]))
+        return frozenset(map(kind_of, one["enum"]))
     if "type" in one:
         kind = one["type"]
         return frozenset([kind] if isinstance(kind, str) else kind)
@@ -203,7 +203,8 @@ def resolved(schema: Json, root: Json) -> Any:
     return found
 
 
-def _kind(value: Any) -> str:
+def kind_of(value: Any) -> str:
+    """The kind of a JSON value."""
     match value:
         case None:
             return "null"

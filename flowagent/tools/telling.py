@@ -1,19 +1,19 @@
 """What a model is told when a call comes to nothing: text that it can act on, without secrets or tracebacks."""
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# (It looks into users' arguments, whose types are only known when it runs.)
 from __future__ import annotations
 
-import base64
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
-from urllib.parse import quote
 
-from pydantic import Secret, SecretBytes, SecretStr
 from pydantic_core import from_json, to_json
 
 from flowagent.core.fields import text_of
-from flowagent.core.secret import MASK, revealed
+from flowagent.core.secret import MASK
 from flowagent.errors import ToolError, ToolRetry
 from flowagent.tools.body import ArgumentsError, short_text
+from flowagent.tools.hiding import scrubbed
 from flowagent.tools.names import nearest_first
 from flowagent.tools.strict import Json, kinds_of
 
@@ -50,7 +50,7 @@ def parameters(schema: Json) -> str:
 
 def _kinds(part: Any, root: Json) -> list[str]:
     kinds = sorted(kinds_of(part, root))
-    return kinds if len(kinds) < 7 else ["anything"]  # noqa: PLR2004  # all kinds there are
+    return kinds if len(kinds) < 7 else ["anything"]  # all kinds there are
 
 
 def failed(name: str, error: Exception, secrets: Iterable[str]) -> str:
@@ -68,6 +68,14 @@ def failed(name: str, error: Exception, secrets: Iterable[str]) -> str:
 def forbidden(name: str) -> str:
     """The tool is not allowed in this run."""
     return f"`{name}` is not allowed here, and was not called. Go on without it."
+
+
+def cut_off(name: str) -> str:
+    """The reply that asked for the call was cut."""
+    return (
+        f"Your reply was cut off at the limit of its length, so `{name}` was not called, nor any other tool of that "
+        "reply. Call it again with shorter arguments, or do the work in smaller pieces."
+    )
 
 
 def denied(name: str, reason: str) -> str:
@@ -98,50 +106,3 @@ def to_plain(value: Any, name: str) -> Any:
 
 def _json(value: Any) -> Any:
     return from_json(to_json(value, inf_nan_mode="strings", bytes_mode="base64"))
-
-
-# -- secrets ---------------------------------------------------------------------------------------------------------
-
-
-def secrets_in(value: Any) -> Iterator[str]:
-    """The texts that secret values hide, wherever they are in arguments."""
-    if isinstance(value, (SecretStr, SecretBytes, Secret)):
-        plain: Any = revealed(value)
-        yield from _texts(plain)
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from secrets_in(item)
-    elif isinstance(value, (list, tuple, set, frozenset)):
-        for item in value:
-            yield from secrets_in(item)
-    elif hasattr(value, "__dict__"):
-        for item in vars(value).values():
-            yield from secrets_in(item)
-
-
-def _texts(plain: Any) -> Iterator[str]:
-    if isinstance(plain, bytes):
-        yield plain.decode(errors="backslashreplace")
-    elif isinstance(plain, (str, int, float)):
-        yield str(plain)
-    elif isinstance(plain, Mapping):
-        for item in plain.values():
-            yield from _texts(item)
-    elif isinstance(plain, (list, tuple)):
-        for item in plain:
-            yield from _texts(item)
-
-
-def scrubbed(text: str, secrets: Iterable[str]) -> str:
-    """A text with the mask in place of each secret, in clear, in base64 and as part of a URL."""
-    for secret in sorted(set(secrets), key=len, reverse=True):
-        if secret:
-            for form in _forms(secret):
-                text = text.replace(form, MASK)
-    return text
-
-
-def _forms(secret: str) -> tuple[str, ...]:
-    data = secret.encode(errors="surrogatepass")
-    plain, urlsafe = base64.b64encode(data).decode(), base64.urlsafe_b64encode(data).decode()
-    return (secret, plain, plain.rstrip("="), urlsafe, urlsafe.rstrip("="), quote(data, safe=""))

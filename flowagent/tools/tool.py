@@ -7,15 +7,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypedDict, cast, overload
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, Self, TypeAlias, TypedDict, cast, overload
 
 from pydantic_core import to_json
-from typing_extensions import Self, TypeVar, Unpack
+from typing_extensions import TypeVar, Unpack
 
 from flowagent.core.context import Context
 from flowagent.core.policies import Retry
 from flowagent.errors import ToolDefinitionError
-from flowagent.tools.body import Body, SchemaBody, SchemaCall
+from flowagent.tools.body import Body, SchemaBody, SchemaCall, fault_of_schema
 from flowagent.tools.reading import Source, body_of, returned_schema, source_of
 from flowagent.tools.strict import Report, report_on
 
@@ -24,7 +24,7 @@ Q = ParamSpec("Q")
 R = TypeVar("R", default=Any)
 S = TypeVar("S")
 
-Approval = bool | Callable[[Context[Any, Any], Mapping[str, Any]], bool | str]
+Approval: TypeAlias = bool | Callable[[Context[Any, Any], Mapping[str, Any]], bool | str]
 """Whether calls wait for a person: always, never, or as a function of context and arguments says. It may return the
 reason, which the person is told."""
 
@@ -85,7 +85,7 @@ class Tool(Generic[P, R]):
         parameters: the JSON schema of its arguments, an object.
         returns: the JSON schema of its result, where the model is told of it.
         origin: where it comes from, for messages.
-        body: what is behind it; None if it is only declared.
+        body: what is behind it: how its arguments are read, and what is called with them.
         function: what it was made of; None if that takes plain data.
         receiver: whether it was made of a method in its class, and is bound to an object when it is taken from one.
     """
@@ -107,7 +107,7 @@ class Tool(Generic[P, R]):
     untrusted: bool = True
     tags: tuple[str, ...] = ()
     origin: str = field(default="", compare=False)
-    body: Body | None = field(default=None, compare=False, repr=False)
+    body: Body = field(compare=False, repr=False)
     function: Callable[P, R] | None = field(default=None, compare=False, repr=False)
     receiver: bool = field(default=False, compare=False, repr=False)
 
@@ -130,8 +130,8 @@ class Tool(Generic[P, R]):
         """Bind a tool that was made of a method to the object that it is taken from."""
         if holder is None or not self.receiver or self.function is None:
             return self
-        bound = self.function.__get__(holder, kind)  # pyright: ignore[reportFunctionMemberAccess]  # it is a function
-        return replace(self, function=bound, body=body_of(bound, f"tool `{self.name}`").body, receiver=False)
+        bound = self.function.__get__(holder, kind)
+        return replace(self, function=bound, body=self.body.bound_to(bound), receiver=False)
 
     @classmethod
     def from_schema(
@@ -161,13 +161,15 @@ class Tool(Generic[P, R]):
             ToolDefinitionError: the schema is none, or not that of an object.
         """
         schema = {"type": "object", "properties": {}, **parameters}
+        if (fault := fault_of_schema(schema)) is not None:
+            raise ToolDefinitionError(f"tool `{name}`", [fault])
         return Tool(
             name=name,
             description=description,
             parameters=schema,
             returns=None if returns is None else dict(returns),
             origin=origin or "a schema",
-            body=None if call is None else SchemaBody(call, schema),
+            body=SchemaBody(call, schema),
             **options,
         )
 
@@ -187,8 +189,9 @@ class Tool(Generic[P, R]):
             ToolDefinitionError: the text is no declaration.
         """
         try:
-            data = json.loads(text)
-            return Tool.from_schema(call=call, origin="a declaration", **{**data, "tags": tuple(data.get("tags", ()))})
+            data: dict[str, Any] = {"origin": "a declaration", **json.loads(text)}
+            data["tags"] = tuple(data.get("tags", ()))
+            return Tool.from_schema(call=call, **data)
         except (ValueError, TypeError, AttributeError) as error:
             raise ToolDefinitionError("a declaration of a tool", [str(error)]) from error
 
@@ -230,7 +233,7 @@ def _faults(made: Tool[..., Any]) -> list[str]:
         faults.append(
             "once=True forbids a second call: name in retry= the exceptions that are safe, as in Retry(on=...)"
         )
-    if made.external and made.body is not None and made.once:
+    if made.external and made.once:
         faults.append("external=True makes no call, so once=True says nothing")
     if made.parameters.get("type") != "object":
         faults.append(f"its parameters are of type {made.parameters.get('type')!r}; they must be an object")
@@ -264,10 +267,19 @@ def tool(call: Any = None, /, **options: Unpack[ToolOptions]) -> Any:
         (5, 'plus', 'Add two numbers.')
     """
     if call is None:
-        return lambda one: tool(one, **options)
+
+        def decorate(one: Callable[..., Any]) -> Tool[..., Any]:
+            return tool(one, **options)
+
+        return decorate
     if isinstance(call, Tool):
         return _changed(cast("Tool[..., Any]", call), options)
     return _made(source_of(call), options)
+
+
+def as_tool(source: object) -> Tool[..., Any]:
+    """A tool as it is, or one made of whatever else is given; see `tool`."""
+    return cast("Tool[..., Any]", source) if isinstance(source, Tool) else tool(source)
 
 
 def _changed(made: Tool[..., Any], options: ToolOptions) -> Tool[..., Any]:
@@ -289,7 +301,7 @@ def _made(source: Source, options: ToolOptions) -> Tool[..., Any]:
         parameters=read.schema,
         returns=returned_schema(options.get("returns"), source.call),
         origin=source.origin,
-        body=None if options.get("external") else read.body,
+        body=read.body,
         function=source.call,
         receiver=read.receiver,
         **cast("Any", rest),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 
 from flowagent.core.context import Context
@@ -17,7 +17,7 @@ from flowagent.tools.outcome import ToolOutcome
 from flowagent.tools.registry import Registry
 from flowagent.tools.running import Running
 from flowagent.tools.strict import report_on
-from flowagent.tools.tool import Tool, tool
+from flowagent.tools.tool import Tool, as_tool
 from flowagent.tools.toolset import Toolset
 
 
@@ -30,7 +30,17 @@ class Toolkit(Protocol):
         ...
 
 
-ToolSource: TypeAlias = "Tool[..., Any] | Callable[..., Any] | Toolkit | Toolset | str | object"
+@runtime_checkable
+class Executable(Protocol):
+    """An object that is a tool itself: its class may have state, and what it does stands in `execute`."""
+
+    @property
+    def execute(self) -> Callable[..., Any]:
+        """What is called."""
+        ...
+
+
+ToolSource: TypeAlias = "Tool[..., Any] | Callable[..., Any] | Executable | Toolkit | Toolset | str"
 """What tools can come from: a tool, what one can be made of, a toolkit, a toolset, or a name in a registry."""
 
 
@@ -113,18 +123,18 @@ class Toolbox:
         if errors:
             raise ExceptionGroup("toolsets could not be closed", errors)
 
-    def _take(self, source: ToolSource, registry: Registry | None) -> None:
+    def _take(self, source: object, registry: Registry | None) -> None:
         """Take what a source has; what is wrong with it is kept for `faults`."""
         try:
             if _is_toolset(source):
                 self._parts.append(cast("Toolset", source))
             elif isinstance(source, str):
                 self._parts.append((_registered(source, registry),))
-            elif callable(getattr(source, "tools", None)) and not isinstance(source, Tool):
-                for one in cast("Toolkit", source).tools():
+            elif isinstance(source, Toolkit) and not isinstance(source, (Tool, type)):
+                for one in source.tools():
                     self._take(one, registry)
             else:
-                self._parts.append((source if isinstance(source, Tool) else tool(source),))
+                self._parts.append((as_tool(source),))
         except ToolDefinitionError as error:
             self._faults += [f"{error.what}: {fault}" for fault in error.faults]
 
@@ -145,7 +155,7 @@ def _registered(name: str, registry: Registry | None) -> Tool[..., Any]:
 def _of(toolset: Toolset, one: Tool[..., Any]) -> Tool[..., Any]:
     """A tool of a toolset, which says so."""
     label = f"toolset `{toolset.name}`"
-    return one if label in one.origin else tool(one, origin=f"{label}, {one.origin}" if one.origin else label)
+    return one if label in one.origin else replace(one, origin=f"{label}, {one.origin}" if one.origin else label)
 
 
 def _faults(tools: Sequence[Tool[..., Any]], reserved: frozenset[str]) -> list[str]:
@@ -156,8 +166,8 @@ def _faults(tools: Sequence[Tool[..., Any]], reserved: frozenset[str]) -> list[s
 def _without_body(tools: Sequence[Tool[..., Any]]) -> Iterator[str]:
     for one in tools:
         if one.receiver:
-            yield f"tool `{one.name}` ({one.origin}) is a method that is not bound: pass it as an object's, `thing.{one.name}`"
-        elif one.body is None and not one.external:
+            yield f"tool `{one.name}` ({one.origin}) is a method of a class: take it from an object"
+        elif not one.body.runs and not one.external:
             yield f"tool `{one.name}` ({one.origin}) is only declared: give it a call=, or say external=True"
 
 
@@ -221,6 +231,10 @@ class Loaded:
         if found is None:
             return running.uncalled(call, ctx, telling.unknown(call.name, self.names(ctx)))
         return await running.run(found, call, ctx, self.running)
+
+    def cut_off(self, call: ToolCall) -> ToolOutcome:
+        """What comes of a call whose reply was cut off: nothing is run, however well its arguments parse."""
+        return running.problem(call, "invalid", telling.cut_off(call.name))
 
     def names(self, ctx: Context[Any, Any] | None = None) -> list[str]:
         """The names that providers are given, of the tools that are allowed."""

@@ -11,7 +11,7 @@ from flowagent import END, START, Context, Graph, State
 from flowagent.core.events import Emitted
 from flowagent.models.messages import ToolCall
 from flowagent.tools.outcome import ToolOutcome
-from flowagent.tools.toolbox import Toolbox
+from flowagent.tools.toolbox import Toolbox, ToolSource
 
 
 @dataclass
@@ -32,7 +32,7 @@ class Called:
         return [f"{'ERROR ' if one.result.is_error else ''}{one.result.text}" for one in self.outcomes]
 
 
-async def called(sources: Sequence[object], *calls: tuple[str, dict[str, Any]]) -> Called:
+async def called(sources: Sequence[ToolSource], *calls: tuple[str, dict[str, Any]]) -> Called:
     """Load the tools, make the calls one after another, and close nothing."""
     found = Called([], [])
 

@@ -383,7 +383,8 @@ async def test_without_the_package_the_first_use_says_how_to_get_it(monkeypatch:
 
 
 def test_naming_a_server_imports_nothing_of_the_package() -> None:
-    probe = "import sys; from flowagent.tools.mcp import MCPTools; MCPTools('uvx'); print({'mcp', 'httpx2'} & {*sys.modules})"
+    late = "{'mcp', 'httpx2'}"
+    probe = f"import sys; from flowagent.tools.mcp import MCPTools; MCPTools('uvx'); print({late} & {{*sys.modules}})"
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
 
