@@ -37,7 +37,7 @@ async def called(sources: Sequence[ToolSource], *calls: tuple[str, dict[str, Any
     found = Called([], [])
 
     class Nothing(State):
-        pass
+        done: bool = False
 
     g = Graph("calling", Nothing)
 
