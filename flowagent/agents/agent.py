@@ -101,7 +101,7 @@ class Agent(Generic[OutputT, DepsT]):
         GraphError: something about it is wrong; all that is.
 
     Example:
-        >>> from flowagent.models import Scripted, call, say
+        >>> from flowagent.testing import Scripted, call, say
         >>> def add(a: int, b: int) -> int:
         ...     '''Add two whole numbers.'''
         ...     return a + b
