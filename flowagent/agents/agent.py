@@ -19,6 +19,7 @@ from flowagent.agents.delegate import AgentTool, Delegates, delegates_in
 from flowagent.agents.embedding import as_map, as_node
 from flowagent.agents.guards import Guard, Guards, sorted_guards
 from flowagent.agents.hooks import Hooks, around
+from flowagent.agents.linting import lint_prompt
 from flowagent.agents.loop import graph_of, prompt_for
 from flowagent.agents.output import TOOL_NAME, OutputPlan, Shape, WantedMode
 from flowagent.agents.prompt import DatePrecision, Example, sections
@@ -34,6 +35,7 @@ from flowagent.models.base import Model, ModelRequest, Section, Settings
 from flowagent.models.messages import Media, Message, Text, UserMessage, user
 from flowagent.models.opening import open_model
 from flowagent.models.remote import RemoteModel
+from flowagent.tools.names import wire_name
 from flowagent.tools.registry import Registry
 from flowagent.tools.toolbox import Toolbox, ToolSource
 
@@ -80,7 +82,7 @@ class Agent(Generic[OutputT, DepsT]):
         tools: functions, methods, tools, toolkits, toolsets, names in a registry, and agents.
         registry: where tools that are given by name are looked up.
         settings: how the model is asked to work; only what is set is sent.
-        limits: what it may spend, the agents that it calls included.
+        limits: what it may spend in requests, tokens, tool calls and cost, the agents that it calls included.
         at_limit: what happens at a limit: `answer` (a last request without tools, for an answer from what there is),
             `stop` (the run ends without an answer, and says why) or `raise`.
         output_mode: how the answer's type is asked for; `auto` takes the strongest way that loses nothing.
@@ -145,7 +147,12 @@ class Agent(Generic[OutputT, DepsT]):
     clock: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
 
     def __post_init__(self) -> None:
-        faults = [*_model_faults(self), *_numbers(self), *([] if self.saving is None else self.saving.faults())]
+        faults = [
+            *_model_faults(self),
+            *_limit_faults(self.limits),
+            *_numbers(self),
+            *([] if self.saving is None else self.saving.faults()),
+        ]
         faults += self.toolbox.faults()
         faults += self._delegate_faults()
         if faults:
@@ -175,6 +182,18 @@ class Agent(Generic[OutputT, DepsT]):
         """Its instructions, one after another."""
         given = self.instructions
         return (given,) if isinstance(given, str) or callable(given) else tuple(given)
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """What of its prompt is fixed text, by the name of its section."""
+        fixed = [line for line in self.lines if isinstance(line, str)]
+        return {
+            "description": self.description,
+            "role": self.role,
+            "instructions": "\n".join(fixed),
+            "expected_output": self.expected_output,
+            "stop_rule": self.stop_rule,
+        }
 
     @cached_property
     def shape(self) -> Shape:
@@ -257,6 +276,11 @@ class Agent(Generic[OutputT, DepsT]):
             self.debug(request)
         elif self.debug:
             importlib.import_module("flowagent.agents.printing").print_request(self.name, request)
+
+    def lint(self) -> list[str]:
+        """What is allowed, and yet likely to make it do the wrong thing: of its tools and of its prompt."""
+        names = {wire_name(one.name) for one in self.toolbox.tools}
+        return [*self.toolbox.lint(), *([] if self.toolbox.toolsets else lint_prompt(self.texts, names))]
 
     # -- running -----------------------------------------------------------------------------------------------------
 
@@ -411,6 +435,12 @@ def _model_faults(agent: Agent[Any, Any]) -> list[str]:
     except ModelError as error:
         return [str(error)]
     return []
+
+
+def _limit_faults(limits: Limits) -> list[str]:
+    """Limits that only a run has: silently not to hold them would be worse than to refuse them."""
+    given = [name for name in ("steps", "seconds") if getattr(limits, name) != getattr(_LIMITS, name)]
+    return [f"limits: `{name}` is a limit of a run, not of an agent: pass run(limits=Limits(...))" for name in given]
 
 
 def _numbers(agent: Agent[Any, Any]) -> list[str]:
