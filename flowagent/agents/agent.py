@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, cast
 from typing_extensions import TypeVar, Unpack
 
 from flowagent.agents.calling import running_for
+from flowagent.agents.checking import faults_of
 from flowagent.agents.deciding import AtLimit, Rules
 from flowagent.agents.delegate import AgentTool, Delegates, delegates_in
 from flowagent.agents.embedding import as_map, as_node
@@ -30,7 +31,7 @@ from flowagent.core.graph import Graph, RunOptions
 from flowagent.core.loops import run_blocking
 from flowagent.core.policies import Limits, Retry
 from flowagent.core.run import Run
-from flowagent.errors import GraphError, ModelError, RunFailed
+from flowagent.errors import GraphError, RunFailed
 from flowagent.models.base import Model, ModelRequest, Section, Settings
 from flowagent.models.messages import Media, Message, Text, UserMessage, user
 from flowagent.models.opening import open_model
@@ -147,15 +148,7 @@ class Agent(Generic[OutputT, DepsT]):
     clock: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
 
     def __post_init__(self) -> None:
-        faults = [
-            *_model_faults(self),
-            *_limit_faults(self.limits),
-            *_numbers(self),
-            *([] if self.saving is None else self.saving.faults()),
-        ]
-        faults += self.toolbox.faults()
-        faults += self._delegate_faults()
-        if faults:
+        if faults := faults_of(self):
             raise GraphError(self.name, faults)
 
     def __repr__(self) -> str:
@@ -396,13 +389,6 @@ class Agent(Generic[OutputT, DepsT]):
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
-    def _delegate_faults(self) -> list[str]:
-        try:
-            _ = self.delegates
-        except GraphError as error:
-            return list(error.faults)
-        return []
-
     async def _result(self, work: Any) -> AgentResult[OutputT]:
         try:
             return AgentResult(self, await work)
@@ -427,27 +413,3 @@ class Agent(Generic[OutputT, DepsT]):
 
 def _as_tool(one: Any) -> Any:
     return one.as_tool() if isinstance(one, Agent) else one
-
-
-def _model_faults(agent: Agent[Any, Any]) -> list[str]:
-    try:
-        _ = agent.opened
-    except ModelError as error:
-        return [str(error)]
-    return []
-
-
-def _limit_faults(limits: Limits) -> list[str]:
-    """Limits that only a run has: silently not to hold them would be worse than to refuse them."""
-    given = [name for name in ("steps", "seconds") if getattr(limits, name) != getattr(_LIMITS, name)]
-    return [f"limits: `{name}` is a limit of a run, not of an agent: pass run(limits=Limits(...))" for name in given]
-
-
-def _numbers(agent: Agent[Any, Any]) -> list[str]:
-    least = {"output_retries": 0, "tool_errors": 1, "parallel_tools": 1, "max_result_tokens": 1}
-    given = {name: getattr(agent, name) for name in least}
-    return [
-        f"{name}={value!r}: at least {least[name]}"
-        for name, value in given.items()
-        if value is not None and value < least[name]
-    ]
