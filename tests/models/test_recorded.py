@@ -17,7 +17,7 @@ import pytest
 
 from flowagent.core.usage import Usage
 from flowagent.errors import ModelError, StoreError
-from flowagent.models.base import ModelRequest, TextDelta, ToolSpec
+from flowagent.models.base import ModelRequest, Profile, TextDelta, ToolSpec
 from flowagent.models.messages import (
     AssistantMessage,
     Media,
@@ -372,3 +372,10 @@ def test_a_recording_is_plain_json(path: Path):
     (line,) = path.read_text(encoding="utf-8").splitlines()
     row = json.loads(line)
     assert (row["model"], row["reply"]["parts"]) == ("scripted:model", [{"kind": "text", "text": "hello"}])
+
+
+def test_they_are_the_model_that_they_stand_for(path: Path):
+    """A recorder's name and profile are the model's; a replay accepts what it is told to."""
+    inner = Scripted(name="a:b", profile=Profile(window=5))
+    assert (Recorder(inner, path).name, Recorder(inner, path).profile) == ("a:b", Profile(window=5))
+    assert (Replay([], name="r:r").name, Replay([], profile=Profile(window=7)).profile) == ("r:r", Profile(window=7))
