@@ -326,6 +326,25 @@ async def test_a_block_of_tomorrow_is_kept_whole(server: Server) -> None:
     assert body["messages"][1] == {"role": "assistant", "content": [json.loads(part.data)]}
 
 
+async def test_sources_of_a_text_stand_in_the_raw_reply(server: Server) -> None:
+    source = {
+        "type": "char_location",
+        "cited_text": "x",
+        "document_index": 0,
+        "start_char_index": 0,
+        "end_char_index": 1,
+    }
+    deltas = [
+        {"type": "text_delta", "text": "so"},
+        {"type": "citations_delta", "citation": source},
+        {"type": "new_delta"},
+    ]
+    block = anthropic_block(0, {"type": "text", "text": ""}, *deltas)
+    reply = await reply_of(server, anthropic_start(), *block, *anthropic_end())
+    assert reply.message.parts == (Text(text="so"),)
+    assert reply.raw.content[0].citations[0].cited_text == "x"
+
+
 async def test_empty_text_is_not_sent_back(server: Server) -> None:
     """FA-065: neither an empty block beside a call, nor a user's message of spaces, nor an empty reply."""
     history = (

@@ -53,6 +53,16 @@ async def test_the_key_comes_from_the_environment_when_it_is_needed(
     assert "sk-from-environment" in (headers.get("x-api-key"), headers.get("authorization", "").removeprefix("Bearer "))
 
 
+async def test_a_key_from_the_environment_does_not_show_either(
+    api: Api, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FA-114: also a key that was never given to the model is masked."""
+    monkeypatch.setenv(api.variable, "sk-from-environment")
+    server.answers(refusal(401, {"error": {"type": "authentication_error", "message": "bad: sk-from-environment"}}))
+    error = await failed(api.open(server.url, api_key=None))
+    assert "sk-from-environment" not in "".join(traceback.format_exception(error))
+
+
 async def test_without_a_key_nothing_is_asked_and_the_error_says_what_to_do(
     api: Api, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ from flowagent.models.messages import (
     AssistantMessage,
     Media,
     Message,
+    Opaque,
     Text,
     Thinking,
     ToolCall,
@@ -206,6 +207,18 @@ async def test_calls_without_index_or_id_are_told_apart_and_get_an_id(server: Se
     assert reply.message.finish == "tool_calls"
     nameless = await reply_of(server, chunk(delta(tool_calls=[call_delta(0, "", "now", "")])), chunk(delta("stop")))
     assert nameless.message.calls[0].id.startswith("call_")
+
+
+async def test_more_of_a_call_without_index_belongs_to_the_last_one(server: Server) -> None:
+    pieces = [call_delta(0, "a", "read", '{"x"'), call_delta(None, None, None, ":1}")]
+    reply = await reply_of(server, *(chunk(delta(tool_calls=[call])) for call in pieces), chunk(delta("tool_calls")))
+    assert reply.message.calls == (ToolCall(id="a", name="read", arguments='{"x":1}'),)
+
+
+async def test_fields_of_a_servers_own_go_back_to_it(server: Server) -> None:
+    own = Opaque(provider="compatible", data='{"reasoning_details": [1]}')
+    body = await sent_locally(server, saying(user("hi"), AssistantMessage(parts=(own, Text(text="so"))), user("and?")))
+    assert body["messages"][1] == {"role": "assistant", "reasoning_details": [1], "content": "so"}
 
 
 async def test_one_id_for_two_calls_is_replaced_in_the_second(server: Server) -> None:
