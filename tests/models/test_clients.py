@@ -6,7 +6,10 @@ import asyncio
 import gc
 import threading
 
+import pytest
+
 from flowagent.models.base import Reply, TextDelta
+from flowagent.models.clients import _CLOSING
 from tests.models.asking import asked
 from tests.models.serving import Server, stream
 from tests.models.wire import Api
@@ -58,3 +61,49 @@ def test_a_stream_that_is_left_early_leaves_nothing_open(api: Api, server: Serve
 
     asyncio.run(leave())
     gc.collect()
+
+
+def test_a_stream_that_is_forgotten_leaves_nothing_open(api: Api, server: Server) -> None:
+    server.answers(stream(api.reply("Hel|lo"), end="held"))
+
+    async def forget() -> None:
+        async for part in api.open(server.url).stream(asked()):
+            assert part == TextDelta("Hel")
+            break
+
+    asyncio.run(forget())
+    gc.collect()
+
+
+def test_a_stream_that_is_cancelled_leaves_nothing_open(api: Api, server: Server) -> None:
+    server.answers(stream(api.reply("Hel|lo")[:4], end="held"))
+
+    async def cancel() -> None:
+        begun = asyncio.Event()
+
+        async def listen() -> None:
+            async for _ in api.open(server.url).stream(asked()):
+                begun.set()
+
+        task = asyncio.create_task(listen())
+        await begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancel())
+    gc.collect()
+
+
+async def test_the_connections_of_a_model_that_is_gone_are_closed_while_the_loop_goes_on(
+    api: Api, server: Server
+) -> None:
+    server.answers(stream(api.reply("Hello")))
+    model = api.open(server.url)
+    await model.request(asked())
+    client = await model._clients.get()
+    del model
+    gc.collect()
+    await asyncio.sleep(0)  # the loop hears of it
+    await asyncio.gather(*_CLOSING)
+    assert client.is_closed()

@@ -218,6 +218,7 @@ async def test_reasoning_goes_back_unchanged_in_its_place_and_not_to_another(ser
     body = await sent(server, saying(user("add"), stored, RESULT))
     call = {"type": "function_call", "call_id": "c1", "name": "add", "arguments": '{"a": 1}'}
     assert body["input"][1:3] == [reasoning, call]
+    assert (await sent(server, saying(user("add"), stored, RESULT), "gpt-4.1"))["input"][1] == call
     foreign = stored.model_copy(
         update={"parts": (Thinking(provider="anthropic", data="{}"), *stored.calls), "provider": "anthropic"}
     )
