@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -244,6 +245,14 @@ async def test_media_go_out_by_their_type(server: Server) -> None:
         },
         {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "é"}, "title": "a.csv"},
     ]
+
+
+async def test_media_that_the_interface_has_no_form_for_are_refused(server: Server) -> None:
+    profile = replace(ANTHROPIC.open(server.url).profile, media=("*/*",))
+    sound = saying(UserMessage(parts=(Media(data=b"RIFF", media_type="audio/wav"),)))
+    with pytest.raises(ModelError, match="no form for audio/wav given as bytes"):
+        await ANTHROPIC.open(server.url, profile=profile).request(sound)
+    assert server.asked == []
 
 
 # -- what comes back -------------------------------------------------------------------------------------------------

@@ -165,7 +165,7 @@ async def test_media_go_out_by_their_type(server: Server) -> None:
 
 
 async def test_a_document_behind_a_url_is_refused(server: Server) -> None:
-    with pytest.raises(ModelError, match="fetches no URL"):
+    with pytest.raises(ModelError, match="no form for application/pdf given as a URL"):
         await sent(
             server, saying(UserMessage(parts=(Media(url="https://x.test/a.pdf", media_type="application/pdf"),)))
         )

@@ -200,6 +200,16 @@ def test_older_ways_of_writing_schemas_are_understood() -> None:
     assert form.schema["$defs"]["A"]["additionalProperties"] is False
 
 
+def test_nulls_in_lists_are_taken_out_through_unions_and_references() -> None:
+    class Level(BaseModel):
+        several: list[Where] | None = None
+        either: dict[str, int] | Where | str = ""
+
+    data = {"several": [{"city": "X", "unit": None}], "either": {"city": "Y", "opts": None, "unit": None}}
+    expected = {"several": [{"city": "X"}], "either": {"city": "Y", "opts": None}}
+    assert without_nulls(data, Level.model_json_schema()) == expected
+
+
 def test_nulls_that_mean_something_stay() -> None:
     data = {"city": None, "opts": None, "unknown": None, "unit": "K"}
     assert without_nulls(data, Where.model_json_schema()) == data
