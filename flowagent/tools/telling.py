@@ -17,6 +17,9 @@ from flowagent.tools.hiding import scrubbed
 from flowagent.tools.names import nearest_first
 from flowagent.tools.strict import Json, kinds_of
 
+_MOST: Final = 20
+"""How many things that are wrong with arguments a model is told."""
+
 _LONGEST: Final = 4000
 """The longest text of an exception that a model is told."""
 
@@ -31,7 +34,10 @@ def unknown(name: str, known: Sequence[str]) -> str:
 
 def invalid(name: str, error: ArgumentsError, schema: Json) -> str:
     """The arguments do not fit; the tool was not called."""
-    problems = "\n".join(f"- {problem}" for problem in error.problems)
+    told = [f"- {problem}" for problem in error.problems[:_MOST]]
+    if len(error.problems) > _MOST:
+        told.append(f"- and {len(error.problems) - _MOST} more of that kind")
+    problems = "\n".join(told)
     return (
         f"The arguments of `{name}` do not fit, so it was not called:\n{problems}\n"
         f"Its parameters: {parameters(schema)}. Call it again with all of them right."

@@ -10,6 +10,7 @@ from pydantic import SecretStr, TypeAdapter
 from flowagent import Context
 from flowagent.errors import AnswerError, RunFailed
 from flowagent.stores import SQLiteStore
+from flowagent.tools.context import ToolContext
 from flowagent.tools.decisions import Abort, Answer, Approve, Decision, Deny, verdict
 from flowagent.tools.tool import Tool, tool
 from tests.tools.calling import Caller, call, outcome
@@ -178,6 +179,25 @@ async def test_secrets_are_masked_in_the_question() -> None:
     run = await Caller([log_in], [call("log_in", '{"user": "ada", "password": "hunter2222"}')]).run()
     assert '{"user":"ada","password":"**********"}' in run.questions[0].text
     assert "hunter2222" not in repr(run.questions)
+
+
+# -- tools that ask themselves ---------------------------------------------------------------------------------------
+
+
+async def ask_async(ctx: ToolContext) -> str:
+    return await ctx.ask("size", "which size?")
+
+
+def ask_sync(ctx: ToolContext) -> str:
+    return ctx.ask_sync("size", "which size?")
+
+
+@pytest.mark.parametrize("source", [ask_async, ask_sync])
+async def test_a_tool_may_ask_something_itself_and_is_counted_once(source: Any) -> None:
+    caller = Caller([tool(source, name="ask")], [call("ask")])
+    assert (await caller.run()).status == "waiting"
+    run = await caller.resume({"size": "large"})
+    assert (run.state.outcomes[0].result.text, run.usage.tool_calls) == ("large", 1)
 
 
 # -- external ----------------------------------------------------------------------------------------------------------
