@@ -149,13 +149,9 @@ def test_an_object_that_has_its_tools_as_plain_data_is_no_toolkit() -> None:
     class Agent:
         tools = (first,)
 
-    assert (
-        Toolbox([Agent()])
-        .faults()[0]
-        .endswith(  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
-            "it is no function, method, partial, nor an object with execute() or tools()"
-        )
-    )
+    agent: Any = Agent()
+    (fault,) = Toolbox([agent]).faults()
+    assert fault.endswith("it is no function, method, partial, nor an object with execute() or tools()")
 
 
 # -- what a model is told ----------------------------------------------------------------------------------------------
