@@ -241,8 +241,8 @@ def _faults(made: Tool[..., Any]) -> list[str]:
         faults.append(
             "once=True forbids a second call: name in retry= the exceptions that are safe, as in Retry(on=...)"
         )
-    if made.external and made.once:
-        faults.append("external=True makes no call, so once=True says nothing")
+    if made.external and (made.once or made.approval is not False):
+        faults.append("external=True makes no call and asks anyway, so once= and approval= say nothing")
     if made.parameters.get("type") != "object":
         faults.append(f"its parameters are of type {made.parameters.get('type')!r}; they must be an object")
     return faults

@@ -13,7 +13,7 @@ from flowagent.stores import SQLiteStore
 from flowagent.tools.context import ToolContext
 from flowagent.tools.decisions import Abort, Answer, Approve, Decision, Deny, verdict
 from flowagent.tools.tool import Tool, tool
-from tests.tools.calling import Caller, call, outcome
+from tests.tools.calling import Caller, Calls, call, outcome
 
 made: list[Any] = []
 
@@ -163,6 +163,40 @@ async def test_code_decides_whether_a_person_is_asked_and_says_why() -> None:
     assert (await outcome(source, '{"order": "7", "cents": 5}')).status == "done"
     run = await Caller([source], [call("refund", ARGUMENTS)]).run()
     assert ". That is more than 100 cents. Approve" in run.questions[0].text
+
+
+async def test_a_decision_holds_where_the_function_that_judges_would_say_something_else_by_now() -> None:
+    """Whether somebody is asked is on record: a denied call is not made because nobody would have to be asked."""
+    answers = iter(["first time", False])
+    source = tool(refund, approval=lambda ctx, arguments: next(answers))
+    result = await decided("deny", source)
+    assert (result.status, made) == ("denied", [])
+
+
+async def test_what_was_judged_harmless_holds_only_for_the_arguments_that_were_judged() -> None:
+    @tool(approval=lambda ctx, arguments: False)
+    def look(order: str) -> str:
+        return f"looked at {order}"
+
+    @tool(approval=True)
+    def confirm() -> str:
+        return "confirmed"
+
+    calls = [call("look", '{"order": "7"}', "a"), call("confirm", "", "b")]
+    caller = Caller([look, confirm], calls)
+    await caller.run()
+    again = Caller([look, confirm], [call("look", '{"order": "8"}', "a"), calls[1]], store=caller.store)
+    run = await again.resume({"b": True})
+    assert [one.status for one in run.state.outcomes] == ["denied", "done"]
+
+
+async def test_nobody_to_ask_fails_the_run() -> None:
+    """What needs approval is never made because nobody could be asked, and the model is not told of that."""
+    for source in (refund, look_up):
+        arguments = ARGUMENTS if source is refund else '{"name": "Ada"}'
+        with pytest.raises(RunFailed, match="no store was given"):
+            await Caller([source], [call(source.name, arguments)]).graph().run(Calls(), run_id="r")
+    assert made == []
 
 
 async def test_arguments_that_do_not_fit_ask_nobody() -> None:

@@ -19,7 +19,7 @@ from flowagent.tools.outcome import ToolOutcome
 from flowagent.tools.results import Plain
 from flowagent.tools.running import Running
 from flowagent.tools.tool import Tool, tool
-from tests.tools.calling import Caller, call, outcome, text
+from tests.tools.calling import Caller, Calls, call, outcome, text
 
 word = contextvars.ContextVar("word", default="none")
 
@@ -429,6 +429,20 @@ async def test_whatever_else_a_call_that_must_be_made_once_raises_leads_to_a_que
 
     run = await Caller([pay], [call("pay")]).run()
     assert (run.status, len(run.questions)) == ("waiting", 1)
+
+
+async def test_a_call_that_must_be_made_once_fails_the_run_where_nobody_could_be_asked() -> None:
+    """The model is not told: it would call again."""
+    tries: list[int] = []
+
+    @tool(once=True)
+    def pay() -> str:
+        tries.append(1)
+        raise ConnectionError("the line went dead")
+
+    with pytest.raises(RunFailed, match="no store was given"):
+        await Caller([pay], [call("pay")]).graph().run(Calls(), run_id="r")
+    assert tries == [1]
 
 
 async def test_a_fatal_error_in_a_call_that_must_be_made_once_fails_the_run_and_asks_when_it_is_resumed() -> None:

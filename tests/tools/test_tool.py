@@ -217,7 +217,7 @@ def test_faults_of_options_are_told_all_at_once() -> None:
         "  - timeout=0: seconds, more than 0, or None\n"
         "  - max_result_tokens=0: at least 1, or None\n"
         "  - once=True forbids a second call: name in retry= the exceptions that are safe, as in Retry(on=...)\n"
-        "  - external=True makes no call, so once=True says nothing"
+        "  - external=True makes no call and asks anyway, so once= and approval= say nothing"
     )
 
 
