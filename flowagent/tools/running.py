@@ -232,6 +232,8 @@ class _Call:
                 raise
             raise masked from None
         except Exception as error:  # noqa: BLE001  # whatever a tool raises, the model is told of it
+            if isinstance(error, ExceptionGroup) and error.subgroup(ToolFatal) is not None:
+                raise ToolFatal(telling.failed(self.call.name, error, self.secrets)) from None
             return self._told("failed", telling.failed(self.call.name, error, self.secrets))
 
     async def _result(self, values: dict[str, Any], ctx: ToolContext[Any, Any]) -> Any:
@@ -240,11 +242,8 @@ class _Call:
 
     async def _once(self, values: dict[str, Any], ctx: ToolContext[Any, Any]) -> Any:
         """A call that is never made twice. One that ended in an unknown way leads to a question."""
-        began = False
 
         async def made() -> Plain:
-            nonlocal began
-            began = True
             try:
                 return plain_of(await self._tried(values, ctx))
             except ToolFatal:
@@ -262,11 +261,8 @@ class _Call:
             return await self._recorded(made)
         except ToolFatal:
             raise
-        except Exception:
-            if not began:
-                raise
-        # What it came to nobody knows. That is on record by now, so this asks and does not call.
-        return await self._recorded(made)
+        except Exception:  # noqa: BLE001  # what it came to nobody knows, and that is on record by now
+            return await self._recorded(made)  # so this asks, and does not call
 
     async def _recorded(self, made: Callable[[], Awaitable[Any]]) -> Any:
         """What a call came to, which is made and recorded once."""

@@ -67,6 +67,8 @@ def failed(name: str, error: Exception, secrets: Iterable[str]) -> str:
             return f"`{name}` must be called in another way: {text}"
         case ToolError():
             return text or f"`{name}` failed."
+        case ExceptionGroup():  # as of tools that do several things at once: what went wrong is inside
+            return "\n".join(failed(name, one, secrets) for one in error.exceptions)
         case _:
             return f"`{name}` failed: {type(error).__name__}{': ' if text else ''}{text}"
 

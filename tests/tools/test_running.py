@@ -188,6 +188,37 @@ async def test_a_fatal_error_fails_the_run_and_still_counts() -> None:
     assert caught.value.run.usage.tool_calls == 1
 
 
+def raises(error: Exception) -> Any:
+    """A function that does that."""
+
+    def function() -> None:
+        raise error
+
+    return function
+
+
+async def several(*functions: Any) -> None:
+    """Do several things at once, as a tool may."""
+    async with asyncio.TaskGroup() as group:
+        for function in functions:
+            group.create_task(asyncio.to_thread(function))
+
+
+async def test_of_several_things_that_go_wrong_at_once_each_is_told() -> None:
+    async def both() -> None:
+        raise ExceptionGroup("several", [ToolError("the shop is closed"), OSError("no disk")])
+
+    assert await text(both) == "the shop is closed\n`both` failed: OSError: no disk"
+
+
+async def test_a_fatal_error_among_several_fails_the_run() -> None:
+    async def both() -> None:
+        await several(raises(ToolFatal("the disk is full")))
+
+    with pytest.raises(RunFailed, match="the disk is full"):
+        await Caller([both], [call("both")]).run()
+
+
 async def test_one_failing_call_leaves_the_others_alone() -> None:
     def fail() -> str:
         raise ValueError("no")
