@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pydantic import ConfigDict
+from pydantic import BaseModel, ConfigDict
 
 from flowagent.core import calls
 from flowagent.core.facts import Question, Way
@@ -146,6 +146,8 @@ def _by_json_schema(question: Question, answer: Any) -> bytes:
     """What a node asked is checked by the JSON schema that it was asked with; the type is the node's own."""
     if hidden := asks_secret(question.schema):
         answer = revealed(answer)
+    elif isinstance(answer, BaseModel):  # told as JSON, like everything that is answered from elsewhere
+        answer = answer.model_dump(mode="json", by_alias=False, round_trip=True)
     data = _as_plain(question, answer, secret=hidden)
     _hold_to_schema(question, json.loads(unsealed(data) if hidden else data), hidden=hidden)
     return data

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from flowagent.core.figures import spent
 from flowagent.core.picture import Arrow, Box, Marks, Picture
 from flowagent.render.text import LONGEST_TOOLTIP, name_text, prose_lines, tooltip_text, visible
 
@@ -39,6 +40,7 @@ def caption(picture: Picture, *, times: bool) -> str:
     parts = [f"run {name_text(picture.run_id)}"] if picture.run_id is not None else []
     parts += [visible(picture.status)] if picture.status else []
     parts += _measured(picture.seconds) if times else []
+    parts += spent(picture.usage)
     return SEPARATOR.join(parts)
 
 
@@ -70,6 +72,8 @@ def _story(marks: Marks, *, times: bool) -> Iterator[str]:
     counts = SEPARATOR.join(_counts(marks, times=times))
     if counts:
         yield counts
+    if cost := SEPARATOR.join(spent(marks.usage)):
+        yield cost
     troubles = SEPARATOR.join(_troubles(marks))
     if troubles:
         yield troubles
@@ -104,7 +108,7 @@ def _troubles(marks: Marks) -> Iterator[str]:
 
 
 def _plural(count: int, one: str, many: str) -> str:
-    return f"{count} {one if count == 1 else many}"
+    return f"{count:,} {one if count == 1 else many}"
 
 
 def _standing(marks: Marks) -> Iterator[str]:

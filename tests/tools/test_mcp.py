@@ -24,7 +24,7 @@ from flowagent.models.messages import Media, Text
 from flowagent.tools.connection import Connection
 from flowagent.tools.mcp import MCPTools
 from flowagent.tools.toolbox import Toolbox
-from tests.tools.calling import called
+from tests.tools.in_a_run import called
 from tests.tools.mcp_server import made
 from tests.tools.serving import Answered, serving
 

@@ -17,7 +17,7 @@ from flowagent.errors import ToolDefinitionError, ToolError
 from flowagent.models.messages import Media
 from flowagent.tools.openapi import OpenAPITools
 from flowagent.tools.operations import Found
-from tests.tools.calling import called
+from tests.tools.in_a_run import called
 from tests.tools.openapi_server import DOCUMENT, answer
 from tests.tools.serving import Answered, Served, serving
 
@@ -250,7 +250,8 @@ async def test_an_operation_whose_key_is_not_given_is_a_fault(shop: Served) -> N
     with pytest.raises(ToolDefinitionError) as told:
         await tools_of(shop, auth={"cookie": "c", "other": "x"}, keep=["delete_items_id", "search", "login"]).load()
     assert told.value.faults == (
-        "auth= names the security scheme `other`, and the document has `key`, `query_key`, `cookie`, `basic`, `bearer`, `oauth`",
+        "auth= names the security scheme `other`, and the document has `key`, `query_key`, `cookie`, "
+        "`basic`, `bearer`, `oauth`",
         "#/paths/~1items~1{id}/delete: `delete_items_id` needs `basic` or `bearer` with `key`: give it in auth=",
     )
 
