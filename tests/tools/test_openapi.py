@@ -424,6 +424,17 @@ async def test_all_faults_of_a_document_are_told_at_once_with_where_they_stand()
     )
 
 
+async def test_a_schema_that_is_none_is_told_with_the_operation_that_has_it() -> None:
+    data = copy.deepcopy(DOCUMENT)
+    data["components"]["parameters"]["Id"]["schema"] = {"type": "text"}
+    with pytest.raises(ToolDefinitionError) as told:
+        await OpenAPITools(data, base_url="https://x.example", auth=KEYS, keep=["getItem"]).load()
+    assert told.value.faults == (
+        "#/paths/~1items~1{id}/get: its parameters are no JSON schema: $.properties.path_id.type: 'text' is not valid "
+        "under any of the given schemas",
+    )
+
+
 async def test_only_what_is_kept_is_checked_and_a_name_that_is_none_is_told(shop: Served) -> None:
     data = copy.deepcopy(DOCUMENT)
     data["paths"]["/login"]["post"]["requestBody"] = {"content": {"multipart/form-data": {}}}
