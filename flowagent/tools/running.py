@@ -37,7 +37,6 @@ from flowagent.tools.results import Plain, Refused, drained, drained_async, plai
 from flowagent.tools.tool import Tool
 from flowagent.tools.trimming import NARROWER, about, trimmed
 
-
 Validation: TypeAlias = Callable[[ToolCall], Awaitable[Mapping[str, Any]]]
 """What gives the validated arguments of a call, by the names that the model knows."""
 
