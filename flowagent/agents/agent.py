@@ -257,8 +257,7 @@ class Agent(Generic[OutputT, DepsT]):
         asked = self.opened if model is None else open_model(model)
         loaded = run_blocking(self.toolbox.load())
         answer = self.plan_for(asked).tool
-        provider = asked.name.partition(":")[0]
-        specs = (*loaded.specs(None, asked.profile, provider), *([] if answer is None else [answer]))
+        specs = (*loaded.specs(None), *([] if answer is None else [answer]))
         if not isinstance(asked, RemoteModel):
             return [spec.model_dump(exclude_defaults=True) for spec in specs]
         return list(asked.written(ModelRequest(messages=(user("?"),), tools=specs)).get("tools", []))

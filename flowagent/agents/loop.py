@@ -109,7 +109,7 @@ class Steps:
         ctx.reserve(requests=1)
         model = model_for(agent.name, agent.opened, has_tools=agent.has_tools)
         plan = agent.plan_for(model)
-        request = await self._request(state, ctx, loaded, model, plan, step)
+        request = await self._request(state, ctx, loaded, plan, step)
         reply, blocked = await self._asked(state, ctx, model, request)
         if blocked is not None:
             return _blocked(state, blocked)
@@ -133,12 +133,11 @@ class Steps:
         state: AgentState,
         ctx: Context[Any, AgentState],
         loaded: Loaded,
-        model: Model,
         plan: OutputPlan,
         step: Ask,
     ) -> ModelRequest:
         agent = self._agent
-        tools = () if step.is_last else loaded.specs(ctx, model.profile, model.name.partition(":")[0])
+        tools = () if step.is_last else loaded.specs(ctx)
         answer = () if plan.tool is None else (plan.tool,)
         prompt = await prompt_for(agent, ctx, plan, loaded.tools, is_last=step.is_last)
         return ModelRequest(

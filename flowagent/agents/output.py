@@ -21,7 +21,7 @@ from flowagent.agents.reading import found_in
 from flowagent.core.fields import short
 from flowagent.models.base import OutputSpec, Profile, ToolSpec
 from flowagent.models.messages import AssistantMessage, ToolCall
-from flowagent.models.strict import Dialect, strict_form, without_nulls
+from flowagent.models.strict import dialect_of, strict_form, without_nulls
 
 OutputMode = Literal["text", "native", "tool", "prompted"]
 WantedMode = Literal["auto", "native", "tool", "prompted"]
@@ -68,7 +68,6 @@ class OutputPlan:
         schema: the JSON schema that is sent or written; None for plain text.
         is_wrapped: whether the schema has the answer in a field, as it is no object itself.
         takes_text: whether plain text is an answer too.
-        strict: whether the provider holds the model to the whole schema.
         why: why this way was taken, a line for each that was passed over.
     """
 
@@ -76,7 +75,6 @@ class OutputPlan:
     schema: dict[str, Any] | None = None
     is_wrapped: bool = False
     takes_text: bool = False
-    strict: bool = False
     why: tuple[str, ...] = ()
 
     @property
@@ -84,7 +82,7 @@ class OutputPlan:
         """What a provider is given to hold the reply to."""
         if self.mode != "native" or self.schema is None:
             return None
-        return OutputSpec(name=TOOL_NAME, schema_=self.schema, strict=self.strict)
+        return OutputSpec(name=TOOL_NAME, schema_=self.schema)
 
     @property
     def tool(self) -> ToolSpec | None:
@@ -95,7 +93,7 @@ class OutputPlan:
             name=TOOL_NAME,
             description="Give the final answer. Call this once, alone, when everything else is done.",
             parameters=self.schema,
-            strict=self.strict,
+            strict="auto",
         )
 
     @property
@@ -143,22 +141,22 @@ class Shape:
         """
         if self.is_text:
             return OutputPlan(mode="text", takes_text=True)
-        form = strict_form(self.schema, _dialect(provider))
+        form = strict_form(self.schema, dialect_of(provider))
         passed: dict[OutputMode, str] = {
             "native": _no_native(profile, has_tools=has_tools, takes_text=self.takes_text),
             "tool": "" if profile.tools else "native tool calls: the model has none",
             "prompted": "",
         }
         if mode == "auto" and not passed["native"] and not form.lossless:
-            passed["native"] = f"native output: the schema would lose something ({'; '.join(form.lost)})"
+            passed["native"] = (
+                f"native output: the schema would lose something ({'; '.join((*form.blocked, *form.lost))})"
+            )
         chosen: OutputMode = next(way for way, why in passed.items() if not why) if mode == "auto" else mode
-        is_strict = form.lossless and (chosen == "native" or (chosen == "tool" and profile.strict_tools))
         return OutputPlan(
             mode=chosen,
             schema=self.schema,
             is_wrapped=self.is_wrapped,
             takes_text=self.takes_text,
-            strict=is_strict,
             why=tuple(why for why in passed.values() if why) if mode == "auto" else (),
         )
 
@@ -196,9 +194,7 @@ class Shape:
     def _from_readings(self, plan: OutputPlan, text: str) -> Accepted | Attempt:
         first: Attempt | None = None
         for found in found_in(text):
-            value: Any = found.value
-            if plan.strict:
-                value = without_nulls(value, self.schema)
+            value: Any = without_nulls(found.value, self.schema)
             if plan.is_wrapped and isinstance(value, dict) and [*cast("dict[str, Any]", value)] == [_WRAPPED]:
                 value = cast("Any", value[_WRAPPED])
             try:
@@ -227,11 +223,6 @@ def problems(error: ValidationError) -> tuple[str, ...]:
         f"{'.'.join(map(str, one['loc'])) or 'the whole'}: {one['msg']} (given: {short(one['input'])})"
         for one in error.errors(include_url=False, include_context=False)
     )
-
-
-def _dialect(provider: str) -> Dialect:
-    """Whose rules for schemas a provider follows; those of OpenAI are the ones that others took over."""
-    return "anthropic" if provider == "anthropic" else "openai"
 
 
 def _unreadable(text: str) -> str:

@@ -86,15 +86,16 @@ class ToolSpec(_Frozen):
     Args:
         name: matches `[a-zA-Z0-9_-]{1,64}`.
         description: when to use it and how.
-        parameters: the JSON schema of its arguments, an object.
-        strict: whether the provider shall hold the model to the schema; only for schemas that lose nothing by it.
+        parameters: the JSON schema of its arguments, an object. What a provider has to make of it, the provider makes.
+        strict: whether the provider shall hold the model to the schema: True (even if words are lost by it), False, or
+            where nothing is lost.
         returns: the JSON schema of its result, where it is known and worth telling.
     """
 
     name: str
     description: str = ""
     parameters: dict[str, Any]
-    strict: bool = False
+    strict: bool | Literal["auto"] = False
     returns: dict[str, Any] | None = None
 
 
@@ -104,13 +105,13 @@ class OutputSpec(_Frozen):
     Args:
         name: matches `[a-zA-Z0-9_-]{1,64}`.
         schema_: a JSON schema.
-        strict: whether the provider shall hold the model to all of it.
+        strict: whether the provider shall hold the model to it; see `ToolSpec`.
     """
 
     name: str
     description: str = ""
     schema_: dict[str, Any]
-    strict: bool = True
+    strict: bool | Literal["auto"] = "auto"
 
 
 class Only(_Frozen):

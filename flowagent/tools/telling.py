@@ -12,10 +12,10 @@ from pydantic_core import from_json, to_json
 from flowagent.core.fields import text_of
 from flowagent.core.secret import MASK
 from flowagent.errors import ToolError, ToolRetry
+from flowagent.models.schemas import Json, kinds_of
 from flowagent.tools.body import ArgumentsError, short_text
 from flowagent.tools.hiding import scrubbed
 from flowagent.tools.names import nearest_first
-from flowagent.tools.strict import Json, kinds_of
 
 _MOST: Final = 20
 """How many things that are wrong with arguments a model is told."""
