@@ -198,7 +198,7 @@ class Shape:
             if plan.is_wrapped and isinstance(value, dict) and [*cast("dict[str, Any]", value)] == [_WRAPPED]:
                 value = cast("Any", value[_WRAPPED])
             try:
-                return Accepted(self.adapter.validate_json(json.dumps(value)), found.edits)
+                return Accepted(self.adapter.validate_json(json.dumps(value)), found.repairs)
             except ValidationError as error:
                 first = first or Attempt(text=text, problems=problems(error))
         return first or Attempt(text=text, problems=(_unreadable(text),))

@@ -13,6 +13,7 @@ from flowagent.agents.output import OutputMode
 from flowagent.agents.state import WITH_OUTPUT, AgentState, Ending, StopReason
 from flowagent.core.events import Event
 from flowagent.core.facts import Question
+from flowagent.core.fields import cut
 from flowagent.core.run import Run
 from flowagent.core.usage import Usage
 from flowagent.core.watch import Watch
@@ -200,6 +201,5 @@ def _told(part: Any) -> str:
     return f"{part.kind}: {_head(getattr(part, 'text', ''))}"
 
 
-def _head(text: str, longest: int = 80) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= longest else f"{line[: longest - 3]}..."
+def _head(text: str) -> str:
+    return cut(" ".join(text.split()), 80)

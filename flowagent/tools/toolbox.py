@@ -234,10 +234,6 @@ class Loaded:
             return running.uncalled(call, ctx, telling.unknown(call.name, self.names(ctx)))
         return await running.run(found, call, ctx, self.running)
 
-    def cut_off(self, call: ToolCall) -> ToolOutcome:
-        """What comes of a call whose reply was cut off: nothing is run, however well its arguments parse."""
-        return running.problem(call, "invalid", telling.cut_off(call.name))
-
     def names(self, ctx: Context[Any, Any] | None = None) -> list[str]:
         """The names that providers are given, of the tools that are allowed."""
         return [wire_name(one.name) for one in self.tools if ctx is None or _is_allowed(one, ctx)]

@@ -208,14 +208,6 @@ async def test_a_sequential_tool_parts_the_calls_into_batches() -> None:
     assert loaded.batches([]) == ()
 
 
-async def test_fa_063_a_call_of_a_reply_that_was_cut_off_is_answered_and_not_run() -> None:
-    """FA-063: the model is told that its output was cut, whether the arguments parse or not."""
-    loaded = await Toolbox([first]).load()
-    result = loaded.cut_off(call("first", '{"a": 1}'))
-    assert (result.status, result.result.is_error, result.attempts) == ("invalid", True, 0)
-    assert result.result.text.startswith("Your reply was cut off at the limit of its length, so `first` was not called")
-
-
 # -- lint --------------------------------------------------------------------------------------------------------------
 
 
