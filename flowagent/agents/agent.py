@@ -24,7 +24,7 @@ from flowagent.agents.linting import lint_prompt
 from flowagent.agents.loop import graph_of, prompt_for
 from flowagent.agents.output import TOOL_NAME, OutputPlan, Shape, WantedMode
 from flowagent.agents.prompt import DatePrecision, Example, sections
-from flowagent.agents.result import AgentResult, AgentWatch, pending_in, raise_cause
+from flowagent.agents.result import AgentResult, AgentWatch, by_question, raise_cause
 from flowagent.agents.saving import SaveTo, as_saving
 from flowagent.core.context import Context
 from flowagent.core.graph import Graph, RunOptions
@@ -219,7 +219,7 @@ class Agent(Generic[OutputT, DepsT]):
     @cached_property
     def rules(self) -> Rules:
         """How far it may go."""
-        return Rules(limits=self.limits, at_limit=self.at_limit, tool_errors=self.tool_errors)
+        return Rules(limits=self.limits, at_limit=self.at_limit, tool_errors=self.tool_errors, has_tools=self.has_tools)
 
     @property
     def saving(self) -> SaveTo | None:
@@ -323,6 +323,8 @@ class Agent(Generic[OutputT, DepsT]):
         self,
         run: str | AgentResult[OutputT] | Run[Any],
         decisions: Mapping[str, Any] | None = None,
+        *,
+        accept_changes: bool = False,
         **options: Unpack[RunOptions],
     ) -> AgentResult[OutputT]:
         """Go on with a run: with decisions about calls that wait for approval, or after it failed or was interrupted.
@@ -330,6 +332,7 @@ class Agent(Generic[OutputT, DepsT]):
         Args:
             run: its id, its result or its `Run`.
             decisions: by call id (or question id): `Approve()`, `Deny("why")`, `Answer(result)` or `Abort()`.
+            accept_changes: go on although the agent has changed in what its graph is made of.
             options: see `RunOptions`.
 
         Returns:
@@ -337,20 +340,24 @@ class Agent(Generic[OutputT, DepsT]):
 
         Raises:
             AnswerError: a decision about no open call, or one that does not fit; nothing was changed.
+            GraphChanged: its graph is another one now, as that of an agent whose first tool came or last one went.
             RunNotFound: there is no such run.
         """
         given = run.run if isinstance(run, AgentResult) else run
         answers = await self._answers(given, decisions or {}, options)
-        return await self._result(self.graph.resume(given, answers=answers, **options))
+        work = self.graph.resume(given, answers=answers, accept_changes=accept_changes, **options)
+        return await self._result(work)
 
     def resume_sync(
         self,
         run: str | AgentResult[OutputT] | Run[Any],
         decisions: Mapping[str, Any] | None = None,
+        *,
+        accept_changes: bool = False,
         **options: Unpack[RunOptions],
     ) -> AgentResult[OutputT]:
         """`resume` for scripts, threads and notebooks."""
-        return run_blocking(self.resume(run, decisions, **options))
+        return run_blocking(self.resume(run, decisions, accept_changes=accept_changes, **options))
 
     async def load(self, run_id: str, *, store: Any = None) -> AgentResult[OutputT]:
         """Read a stored run; nothing is executed or changed."""
@@ -401,8 +408,7 @@ class Agent(Generic[OutputT, DepsT]):
         if not decisions:
             return {}
         stored = await self.graph.load(run, store=options.get("store"))
-        by_call = {one.call_id: one.question_id for one in pending_in(stored)}
-        return {by_call.get(name, name): decision for name, decision in decisions.items()}
+        return by_question(stored, decisions)
 
     @asynccontextmanager
     async def _watched(self, watching: Any) -> AsyncGenerator[AgentWatch[OutputT]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
 from collections.abc import Generator, Mapping
 from contextlib import aclosing, contextmanager
@@ -10,9 +11,9 @@ from typing import Any
 
 from flowagent.core import events
 from flowagent.core.context import Context
-from flowagent.core.usage import Usage
 from flowagent.errors import ModelError
 from flowagent.models.base import Model, ModelRequest, Reply, StreamPart, TextDelta, ThinkingDelta, Waiting
+from flowagent.models.metering import LOST
 from flowagent.models.opening import open_model
 from flowagent.models.prompted import PromptedTools
 
@@ -74,7 +75,10 @@ async def ask(model: Model, request: ModelRequest, ctx: Context[Any, Any]) -> Re
         else:
             reply = await model.request(request)
     except ModelError as error:
-        ctx.spend(error.usage or Usage(requests=1, failed=1, unmeasured=1, unpriced=1))
+        ctx.spend(error.usage or LOST)
+        raise
+    except asyncio.CancelledError:
+        ctx.spend(LOST)  # a request that is broken off is paid for all the same
         raise
     ctx.spend(reply.usage)
     ctx.tell(

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from flowagent.agents.guards import Guard
+from flowagent.agents.hooks import Hooks
 from flowagent.core.policies import Limits
+from flowagent.core.signatures import takes_context
 from flowagent.errors import GraphError, ModelError
 
 if TYPE_CHECKING:
@@ -16,7 +20,12 @@ _LEAST: Final = {"output_retries": 0, "tool_errors": 1, "parallel_tools": 1, "ma
 
 def faults_of(agent: Agent[Any, Any]) -> list[str]:
     """All that is wrong with an agent, a line each."""
+    if misplaced := _misplaced(agent):
+        return misplaced
     return [
+        *([] if agent.name.strip() else ["name: it needs one that is not empty"]),
+        *_output(agent),
+        *_callbacks(agent),
         *_told(lambda: agent.opened),
         *_limits(agent.limits),
         *_numbers(agent),
@@ -24,6 +33,42 @@ def faults_of(agent: Agent[Any, Any]) -> list[str]:
         *agent.toolbox.faults(),
         *_told(lambda: agent.delegates),
     ]
+
+
+def _misplaced(agent: Agent[Any, Any]) -> list[str]:
+    """What stands where something of another kind is wanted; with that, nothing else can be looked at."""
+    hooks: Sequence[Any] = agent.hooks
+    guards: Sequence[Any] = agent.guards
+    return [
+        *(f"hooks: {one!r} is no object of a class of `Hooks`" for one in hooks if not isinstance(one, Hooks)),
+        *(f"guards: {one!r} is no `Guard`" for one in guards if not isinstance(one, Guard)),
+    ]
+
+
+def _output(agent: Agent[Any, Any]) -> list[str]:
+    """What is wrong with the type of the answer. Any error of pydantic's says it: it has many, and some from users."""
+    wanted: Any = agent.output
+    if isinstance(wanted, str) or inspect.isroutine(wanted):
+        return [f"output={wanted!r} is no type"]
+    try:
+        assert agent.shape
+    except Exception as error:  # noqa: BLE001  # told as a fault
+        first, *_ = str(error).splitlines() or [""]
+        return [f"output={wanted!r} cannot be the type of an answer: {type(error).__name__}: {first}"]
+    return []
+
+
+def _callbacks(agent: Agent[Any, Any]) -> list[str]:
+    """What cannot be called as it will be."""
+    looked_at = [(f"guard `{one.title}`", one.check, f"the {one.on}") for one in agent.guards]
+    looked_at += [(f"check {one!r}", one, "the answer") for one in agent.checks]
+    faults: list[str] = []
+    for what, call, takes in looked_at:
+        try:
+            takes_context(call, takes)
+        except TypeError as error:
+            faults.append(f"{what} {error}")
+    return faults
 
 
 def _told(make: Callable[[], object]) -> list[str]:

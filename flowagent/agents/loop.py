@@ -25,8 +25,10 @@ from flowagent.core.context import Context
 from flowagent.core.graph import Graph
 from flowagent.core.nodes import END, START, Goto
 from flowagent.core.reducers import Replace
-from flowagent.errors import AgentStopped, OutputError, ToolRetry
+from flowagent.core.signatures import takes_context
+from flowagent.errors import AgentStopped, FlowAgentError, OutputError, ToolRetry
 from flowagent.models.base import Model, ModelRequest, Reply
+from flowagent.models.history import with_own_ids
 from flowagent.models.messages import AssistantMessage, ToolCall, user
 from flowagent.tools.outcome import ToolOutcome
 from flowagent.tools.tool import Tool
@@ -102,6 +104,7 @@ class Steps:
     async def model(self, state: AgentState, ctx: Context[Any, AgentState]) -> Goto:
         """Ask the model, or go on with calls that had to wait."""
         agent = self._agent
+        _refuse_without_deps(agent, ctx)
         loaded = await agent.toolbox.load()
         step = deciding.before(agent.rules, state, ctx.spent)
         if isinstance(step, Move):
@@ -113,9 +116,10 @@ class Steps:
         reply, blocked = await self._asked(state, ctx, model, request)
         if blocked is not None:
             return _blocked(state, blocked)
-        move = deciding.after(agent.rules, state, reply.message, plan, step, ctx.spent)
+        message = with_own_ids(reply.message, state.conversation)
+        move = deciding.after(agent.rules, state, message, plan, step, ctx.spent)
         if move.to == TOOLS:
-            batches = loaded.batches(reply.message.calls)
+            batches = loaded.batches(message.calls)
             move = Move(
                 TOOLS, {**move.update, "calls": list(batches[0]), "waiting": [list(one) for one in batches[1:]]}
             )
@@ -161,9 +165,13 @@ class Steps:
         work = around(agent.hooks, "model", ctx, go)(request)
         if not agent.guardrails.beside or state.messages:
             return await work, None
-        async with asyncio.TaskGroup() as group:
-            looking = group.create_task(guard_all(agent.guardrails.beside, ctx, state.task))
-            asking = group.create_task(_awaited(work))
+        try:
+            async with asyncio.TaskGroup() as group:
+                looking = group.create_task(guard_all(agent.guardrails.beside, ctx, state.task))
+                asking = group.create_task(_awaited(work))
+        except BaseExceptionGroup as several:
+            # The first one stopped the other; whoever retries or catches wants that one itself.
+            raise several.exceptions[0] from None
         return asking.result(), looking.result()
 
     async def call(self, call: ToolCall, ctx: Context[Any, Any]) -> ToolOutcome:
@@ -212,8 +220,9 @@ class Steps:
 
         async def go(value: Any) -> Any:
             for check in agent.checks:
-                changed = check(value, ctx) if _takes_two(check) else check(value)
-                value = (await changed if inspect.isawaitable(changed) else changed) or value
+                changed = check(value, ctx) if takes_context(check) else check(value)
+                changed = await changed if inspect.isawaitable(changed) else changed
+                value = value if changed is None else changed
             return value
 
         try:
@@ -234,6 +243,15 @@ class Steps:
         if state.outcomes:
             said = [*said, user(feedback(attempt))]
         return Goto(MODEL, {"messages": said, "outcomes": Replace([]), "attempts": [attempt]})
+
+
+def _refuse_without_deps(agent: Agent[Any, Any], ctx: Context[Any, Any]) -> None:
+    """Find before anything is spent that the run lacks what the agent's tools need, not in each of them."""
+    wanted: Any = agent.deps
+    if ctx.deps is None and isinstance(wanted, type) and wanted not in (object, type(None)):
+        raise FlowAgentError(
+            f"agent `{agent.name}` needs deps of type `{wanted.__qualname__}`, and the run has none: pass deps= to it"
+        )
 
 
 def stopped(agent: str, ending: Ending, usage: Any) -> AgentStopped:
@@ -297,7 +315,3 @@ def _blocked(state: AgentState, blocked: Blocked) -> Goto:
 
 def _ends_with_answer(plan: OutputPlan, message: AssistantMessage) -> bool:
     return answer_call(plan, message) is not None
-
-
-def _takes_two(check: Callable[..., Any]) -> bool:
-    return len(inspect.signature(check).parameters) >= 2

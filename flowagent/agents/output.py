@@ -22,6 +22,7 @@ from flowagent.core.fields import short
 from flowagent.models.base import OutputSpec, Profile, ToolSpec
 from flowagent.models.messages import AssistantMessage, ToolCall
 from flowagent.models.strict import dialect_of, strict_form, without_nulls
+from flowagent.tools.names import likeness
 
 OutputMode = Literal["text", "native", "tool", "prompted"]
 WantedMode = Literal["auto", "native", "tool", "prompted"]
@@ -208,7 +209,7 @@ def answer_call(plan: OutputPlan, message: AssistantMessage) -> ToolCall | None:
     """The call in a reply that is the answer, if there is one."""
     if plan.mode != "tool":
         return None
-    return next((call for call in message.calls if call.name == TOOL_NAME), None)
+    return next((call for call in message.calls if likeness(call.name) == TOOL_NAME), None)
 
 
 def feedback(attempt: Attempt) -> str:
@@ -232,6 +233,8 @@ def _unreadable(text: str) -> str:
         json.loads(text)
     except ValueError as error:
         return f"it is no JSON: {error}"
+    except RecursionError:
+        return "it is nested too deep"
     return "it is no JSON value of the wanted shape"
 
 
