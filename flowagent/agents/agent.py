@@ -211,6 +211,11 @@ class Agent(Generic[OutputT, DepsT]):
         """Whether there is anything that it may call."""
         return bool(self.tools)
 
+    @property
+    def needs_calls(self) -> bool:
+        """Whether its model must be able to call something: a tool, or the one whose arguments are the answer."""
+        return self.has_tools or (self.output_mode == "tool" and not self.shape.is_text)
+
     @cached_property
     def guardrails(self) -> Guards:
         """Its guardrails, by where they stand."""
@@ -412,8 +417,12 @@ class Agent(Generic[OutputT, DepsT]):
 
     @asynccontextmanager
     async def _watched(self, watching: Any) -> AsyncGenerator[AgentWatch[OutputT]]:
-        async with watching as watch:
-            yield AgentWatch(self, watch)
+        try:
+            async with watching as watch:
+                yield AgentWatch(self, watch)
+        except RunFailed as failed:
+            raise_cause(failed)
+            raise
 
 
 def _as_tool(one: Any) -> Any:

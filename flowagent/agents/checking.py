@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, cast
 
+from pydantic import BaseModel, ConfigDict, InstanceOf, StrictInt, ValidationError
+
+from flowagent.agents.deciding import AtLimit
 from flowagent.agents.guards import Guard
 from flowagent.agents.hooks import Hooks
+from flowagent.agents.output import WantedMode
+from flowagent.agents.prompt import DatePrecision, Example
+from flowagent.core.fields import short
 from flowagent.core.policies import Limits
 from flowagent.core.signatures import takes_context
 from flowagent.errors import GraphError, ModelError
+from flowagent.models.base import Settings
 
 if TYPE_CHECKING:
     from flowagent.agents.agent import Agent
@@ -35,14 +42,55 @@ def faults_of(agent: Agent[Any, Any]) -> list[str]:
     ]
 
 
+class _Options(BaseModel):
+    """The plain options of an agent, as they are held to their types."""
+
+    model_config = ConfigDict(from_attributes=True, extra="forbid")
+
+    name: str
+    description: str
+    role: str
+    expected_output: str
+    canary: str
+    examples: Sequence[InstanceOf[Example]]
+    stop_rule: str
+    date: DatePrecision | None
+    settings: Settings
+    limits: InstanceOf[Limits]
+    at_limit: AtLimit
+    output_mode: WantedMode
+    output_retries: StrictInt
+    parallel_tools: StrictInt | None
+    tool_errors: StrictInt
+    max_result_tokens: StrictInt | None
+    hooks: Sequence[InstanceOf[Hooks]]
+    guards: Sequence[InstanceOf[Guard]]
+
+
 def _misplaced(agent: Agent[Any, Any]) -> list[str]:
     """What stands where something of another kind is wanted; with that, nothing else can be looked at."""
-    hooks: Sequence[Any] = agent.hooks
-    guards: Sequence[Any] = agent.guards
-    return [
-        *(f"hooks: {one!r} is no object of a class of `Hooks`" for one in hooks if not isinstance(one, Hooks)),
-        *(f"guards: {one!r} is no `Guard`" for one in guards if not isinstance(one, Guard)),
+    model: Any = agent.model
+    faults = [] if isinstance(model, str) or callable(getattr(model, "stream", None)) else [f"model={model!r} is none"]
+    if isinstance(model, type):
+        faults = [f"model={model!r} is a class: give an object of it"]
+    tools: Any = agent.tools
+    if isinstance(tools, str) or not isinstance(tools, Sequence):
+        faults.append(f"tools={tools!r} is no list")
+    faults += [
+        f"instructions: {one!r} is no text, and no function of the context"
+        for one in cast("Sequence[Any]", agent.lines)
+        if not isinstance(one, str) and not callable(one)
     ]
+    try:
+        _Options.model_validate(agent)
+    except ValidationError as error:
+        # Settings may hold headers with keys: what stands in them is not told.
+        faults += [
+            f"{'.'.join(map(str, one['loc']))}: {one['msg']}"
+            + ("" if one["loc"][0] == "settings" else f" (got {short(one['input'])})")
+            for one in error.errors(include_url=False, include_context=False)
+        ]
+    return faults
 
 
 def _output(agent: Agent[Any, Any]) -> list[str]:
@@ -68,7 +116,18 @@ def _callbacks(agent: Agent[Any, Any]) -> list[str]:
             takes_context(call, takes)
         except TypeError as error:
             faults.append(f"{what} {error}")
-    return faults
+    return [*faults, *_instructions(agent)]
+
+
+def _instructions(agent: Agent[Any, Any]) -> Iterator[str]:
+    for one in agent.lines:
+        try:
+            if callable(one):
+                inspect.signature(one).bind(None)
+        except TypeError as error:
+            yield f"instructions: {one!r} is called with the Context alone: {error}"
+        except ValueError:  # builtins without a signature
+            continue
 
 
 def _told(make: Callable[[], object]) -> list[str]:

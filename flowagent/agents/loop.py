@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from flowagent.agents import deciding
 from flowagent.agents.asking import ask, model_for
@@ -22,6 +22,7 @@ from flowagent.agents.prompt import Prompt, sections
 from flowagent.agents.saving import save
 from flowagent.agents.state import AgentState, Ending, StopReason, state_for
 from flowagent.core.context import Context
+from flowagent.core.fields import short
 from flowagent.core.graph import Graph
 from flowagent.core.nodes import END, START, Goto
 from flowagent.core.reducers import Replace
@@ -110,7 +111,7 @@ class Steps:
         if isinstance(step, Move):
             return self._gone(step, ctx)
         ctx.reserve(requests=1)
-        model = model_for(agent.name, agent.opened, has_tools=agent.has_tools)
+        model = model_for(agent.name, agent.opened, has_tools=agent.needs_calls)
         plan = agent.plan_for(model)
         request = await self._request(state, ctx, loaded, plan, step)
         reply, blocked = await self._asked(state, ctx, model, request)
@@ -189,7 +190,7 @@ class Steps:
         final = next((outcome for outcome in state.outcomes if outcome.final), None)
         message = state.last_reply
         assert message is not None, "what is read was said; this is a bug in flowagent"
-        plan = agent.plan_for(model_for(agent.name, agent.opened, has_tools=agent.has_tools))
+        plan = agent.plan_for(model_for(agent.name, agent.opened, has_tools=agent.needs_calls))
         read = agent.shape.read(plan, message) if final is None else agent.shape.validated(final.value.encode())
         if isinstance(read, Accepted):
             read = await self._checked(read, message, ctx)
@@ -301,7 +302,10 @@ async def prompt_for(
 async def _made(make: Callable[..., Any], ctx: Context[Any, Any]) -> Sequence[str]:
     lines = make(ctx)
     lines = await lines if inspect.isawaitable(lines) else lines
-    return [lines] if isinstance(lines, str) else list(lines)
+    said = [] if lines is None else [lines] if isinstance(lines, str) else lines
+    if not isinstance(said, (list, tuple)) or not all(isinstance(one, str) for one in cast("Sequence[Any]", said)):
+        raise TypeError(f"a function of instructions gave {short(lines)}: it gives text, a list of texts, or None")
+    return cast("Sequence[str]", said)
 
 
 async def _awaited(work: Awaitable[Reply]) -> Reply:

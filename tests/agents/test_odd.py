@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import pytest
 from pydantic import BaseModel, TypeAdapter
@@ -22,6 +22,7 @@ from flowagent.errors import (
     OutputError,
     RunFailed,
 )
+from flowagent.models.base import Profile
 from flowagent.models.messages import AssistantMessage, ToolCall, ToolMessage, ToolResult, user
 from flowagent.models.scripted import FunctionModel, Scripted
 from flowagent.models.steps import Step, call, fail, say
@@ -254,7 +255,7 @@ def test_what_stands_where_something_else_is_wanted_is_told_when_the_agent_is_ma
     wrong: Any = {"hooks": [Hooks], "guards": [boom]}
     with pytest.raises(GraphError) as caught:
         Agent("openai:gpt-5.5", **wrong)
-    assert [line.partition(":")[0] for line in caught.value.faults] == ["hooks", "guards"]
+    assert [line.partition(":")[0] for line in caught.value.faults] == ["hooks.0", "guards.0"]
 
 
 def test_what_cannot_be_called_as_it_will_be_is_told_when_the_agent_is_made() -> None:
@@ -272,6 +273,57 @@ def test_what_cannot_be_called_as_it_will_be_is_told_when_the_agent_is_made() ->
         "guard `mine`",
         "check <function test_what_cannot_be",
     ]
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "told"),
+    [
+        ("at_limit", "never", "at_limit: Input should be 'answer', 'stop' or 'raise' (got 'never')"),
+        ("output_mode", "json", "output_mode: Input should be 'auto', 'native', 'tool' or 'prompted' (got 'json')"),
+        ("date", "year", "date: Input should be 'day', 'minute' or 'second' (got 'year')"),
+        ("settings", {"temprature": 1}, "settings.temprature: Extra inputs are not permitted"),
+        ("output_retries", "3", "output_retries: Input should be a valid integer (got '3')"),
+        ("examples", [("a", "b")], "examples.0: Input should be an instance of Example (got ('a', 'b'))"),
+        ("limits", None, "limits: Input should be an instance of Limits (got None)"),
+        ("name", 5, "name: Input should be a valid string (got 5)"),
+        ("tools", "add", "tools='add' is no list"),
+        ("tools", 5, "tools=5 is no list"),
+        ("instructions", [5], "instructions: 5 is no text, and no function of the context"),
+        ("model", None, "model=None is none"),
+    ],
+)
+def test_an_option_of_a_wrong_kind_is_told_when_the_agent_is_made(option: str, value: Any, told: str) -> None:
+    """Not by a request that was paid for, and never by doing something else in silence."""
+    wrong: dict[str, Any] = {"model": "openai:gpt-5.5", option: value}
+    with pytest.raises(GraphError) as caught:
+        Agent(**wrong)
+    assert caught.value.faults == (told,)
+
+
+def test_instructions_may_say_nothing_and_nothing_but_text() -> None:
+    def quiet(_: Any) -> None:
+        """Say nothing."""
+
+    def numbers(_: Any) -> list[int]:
+        return [1]
+
+    def alone() -> str:
+        return ""
+
+    model = Scripted("fine")
+    assert Agent(model, instructions=["Be brief.", quiet]).run_sync("go").output == "fine"
+    assert [section.text for section in model.requests[0].system] == ["Be brief."]
+    with pytest.raises(RunFailed, match=r"gave \[1\]: it gives text, a list of texts, or None"):
+        Agent(Scripted("fine"), instructions=numbers).run_sync("go")
+    with pytest.raises(GraphError, match="is called with the Context alone"):
+        Agent(Scripted("fine"), instructions=cast("Any", alone))
+
+
+def test_an_answer_by_a_tool_can_be_had_of_a_model_without_tools() -> None:
+    text = '{"action": "tool", "tool_name": "final_answer", "arguments": {"n": 1}}'
+    model = Scripted(say(text), profile=Profile(tools=False))
+    assert Agent(model, output=Count, output_mode="tool").run_sync("go").output.n == 1
+    assert model.requests[0].tools == ()
 
 
 @pytest.mark.parametrize("output", ["Count", boom, Callable[[int], int], 5])
@@ -295,6 +347,16 @@ def test_what_nobody_can_say_is_refused_with_what_can_be_said(prompt: Any) -> No
 
 
 # -- runs ------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_stream_fails_with_what_a_run_would_fail_with() -> None:
+    async def watched() -> None:
+        async with Agent(Scripted(fail("auth"))).stream("go") as events:
+            async for _ in events:
+                pass
+
+    with pytest.raises(ModelError):
+        await watched()
 
 
 async def test_a_request_that_is_broken_off_counts() -> None:
