@@ -190,7 +190,7 @@ class Steps:
         final = next((outcome for outcome in state.outcomes if outcome.final), None)
         message = state.last_reply
         assert message is not None, "what is read was said; this is a bug in flowagent"
-        plan = agent.plan_for(model_for(agent.name, agent.opened, has_tools=agent.needs_calls))
+        plan = agent.plan_for(model_for(agent.name, agent.opened, has_tools=agent.needs_calls)).asked_as(state.mode)
         read = agent.shape.read(plan, message) if final is None else agent.shape.validated(final.value.encode())
         if isinstance(read, Accepted):
             read = await self._checked(read, message, ctx)

@@ -11,7 +11,7 @@ import json
 import types
 import typing
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
@@ -77,6 +77,10 @@ class OutputPlan:
     is_wrapped: bool = False
     takes_text: bool = False
     why: tuple[str, ...] = ()
+
+    def asked_as(self, mode: OutputMode) -> OutputPlan:
+        """The plan for a reply that was asked for in a certain way, maybe of another model and before a resume."""
+        return self if "text" in (mode, self.mode) else replace(self, mode=mode)
 
     @property
     def spec(self) -> OutputSpec | None:

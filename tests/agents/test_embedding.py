@@ -121,6 +121,25 @@ class Survey(State):
     report: str = ""
 
 
+def test_a_map_asks_about_parts_of_its_items() -> None:
+    """What items are is known from the field; what they do not have is told when the graph is made."""
+
+    class Found(State):
+        verdicts: list[Verdict] = [Verdict(ok=True, advice="cut"), Verdict(ok=True, advice="add")]
+        notes: Annotated[list[str], append] = []
+
+    reader = FunctionModel(lambda request: say(request.messages[0].text.upper()))
+    g = Graph("found", Found)
+    g.map(Agent(reader, name="read"), over="verdicts", into="notes", prompt="Do: {item.advice}")
+    g.chain(START, "read", "END")
+    assert g.run_sync(Found()).state.notes == ["DO: CUT", "DO: ADD"]
+    wrong = Graph("wrong", Found)
+    wrong.map(Agent(reader, name="read"), over="verdicts", into="notes", prompt="Do: {item.advise}")
+    wrong.chain(START, "read", "END")
+    with pytest.raises(GraphError, match="`Verdict` has no field `advise`; did you mean"):
+        wrong.check()
+
+
 def test_an_agent_maps_over_a_field_in_the_order_of_its_items() -> None:
     """4.5: map-reduce; results in input order, however they finish."""
     reader = FunctionModel(lambda request: say(request.messages[0].text.removeprefix("Summarise ")))

@@ -392,6 +392,21 @@ def test_a_run_goes_on_after_its_agent_got_other_instructions_and_tools() -> Non
     assert resumed_with(instructions="Be brief.", tools=[tool(add, approval=True), more]).output == "done"
 
 
+def test_an_answer_is_read_as_it_was_asked_for_whoever_is_asked_by_now() -> None:
+    """A run that broke off before its answer was read goes on without asking again, though the model is another one."""
+
+    class Breaks(Hooks):
+        async def output(self, ctx: Context[Any, Any], value: Any, go: Any) -> Any:
+            raise ValueError("broken")
+
+    store = MemoryStore()
+    agent = Agent(Scripted(call("final_answer", n=1)), output=Count, output_mode="tool", hooks=[Breaks()])
+    with pytest.raises(RunFailed, match="broken"):
+        agent.run_sync("go", store=store, run_id="r")
+    other = agent.replace(model=Scripted(), output_mode="native", hooks=())
+    assert other.resume_sync("r", store=store).output == Count(n=1)
+
+
 def test_a_call_of_a_tool_that_is_gone_is_told_to_the_model() -> None:
     result = resumed_with(tools=[tool(add, name="plus")])
     assert (result.output, "There is no tool `add`" in result.messages[-2].results[0].text) == ("done", True)
