@@ -198,6 +198,13 @@ def test_a_refusal_or_an_invalid_choice_takes_the_other_way(steps: Any) -> None:
     assert desk_graph(router).run_sync(Doc(topic="x")).state.draft == "human"
 
 
+@pytest.mark.parametrize("text", ["tech", " tech\n", "`tech`", "Tech? No: billing"])
+def test_a_name_alone_is_a_choice_too(text: str) -> None:
+    """The model is asked to answer with a name; one that does so without JSON has answered."""
+    router = choose(Scripted(say(text)), prompt="{topic}", choices=DESKS, otherwise="billing", retries=0)
+    assert desk_graph(router).run_sync(Doc(topic="x")).state.draft == ("tech" if "No" not in text else "billing")
+
+
 def test_without_another_way_an_invalid_choice_is_an_error() -> None:
     router = choose(Scripted(say("the kitchen"), say("no")), prompt="{topic}", choices=["billing", "tech"])
     with pytest.raises(RunFailed, match="the model chose none of `billing`, `tech`"):
