@@ -141,6 +141,12 @@ async def test_wrong_values_are_told_with_path_and_value() -> None:
     ]
 
 
+async def test_of_very_many_wrong_values_the_first_are_told_and_how_many_more_there_are() -> None:
+    data = f'{{"path": "a", "edits": [{", ".join(["{}"] * 50)}]}}'
+    lines = (await outcome(edit, data)).result.text.splitlines()
+    assert lines[20:22] == ["- `edits[19].line` is missing", "- and 30 more of that kind"]
+
+
 def test_numbers_beyond_json_and_large_ones_arrive() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "number"}}}
     assert written('{"a": 123456789012345678901234567890, "b": NaN}', schema).data == (
