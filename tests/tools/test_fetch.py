@@ -141,6 +141,14 @@ async def test_a_name_that_leads_elsewhere_the_second_time_changes_nothing(inner
     assert len(inner.asked) == 1
 
 
+async def test_a_host_of_another_script_is_asked_for_by_its_ascii_name(inner: Served) -> None:
+    fetch = Fetch(allow=["xn--bcher-kva.example"], resolve=hosts(**{"xn--bcher-kva": ["127.0.0.1"]}))
+    await fetch.fetch(f"http://bücher.example:{inner.port}/")
+    assert inner.asked[0].headers["host"] == f"xn--bcher-kva.example:{inner.port}"
+    with pytest.raises(ToolError, match="the URL cannot be asked for"):
+        await fetch.fetch("http://\u2488com/\x7f")
+
+
 async def test_only_what_is_listed_is_reached(inner: Served) -> None:
     fetch = Fetch(allow=LOOPBACK, only=["good.example"], resolve=hosts(good=["127.0.0.1"], bad=["127.0.0.1"]))
     assert await fetch.fetch(f"http://good.example:{inner.port}/x") == Page(
