@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
-from flowagent.core.usage import Usage
+from flowagent.core.usage import NO_USAGE, Usage
 from flowagent.errors import ModelError
 from flowagent.models.accepted import accepted
 from flowagent.models.base import ModelRequest, Profile, Reply, StreamPart, drained
@@ -300,6 +300,7 @@ class RemoteModel(ABC):
             f"{self.name} was not asked, as there is no API key: set {variable} or pass api_key=",
             kind="auth",
             model=self.name,
+            usage=NO_USAGE,
         )
 
     @abstractmethod
