@@ -284,7 +284,15 @@ class RemoteModel(ABC):
 
     def _modules(self) -> tuple[ModuleType, ModuleType]:
         """The provider's package and its HTTP client, imported when the first request is made."""
-        return importlib.import_module(self.package), importlib.import_module("httpx2")
+        try:
+            return importlib.import_module(self.package), importlib.import_module("httpx2")
+        except ImportError as error:
+            raise ModelError(
+                f"{self.name} was not asked, as the package `{self.package}` cannot be imported ({error}): install it "
+                f"with `pip install {self.package}`",
+                kind="unsupported",
+                model=self.name,
+            ) from error
 
     def _errors(self) -> tuple[type[Exception], ...]:
         """What the package may raise: its own errors, those of its HTTP client, and those of JSON and UTF-8."""
