@@ -1,0 +1,65 @@
+"""A wire with weaknesses: it hands on what a server writes in tiny pieces, or breaks in the middle of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
+
+
+@asynccontextmanager
+async def relay(url: str, *, piece: int = 65536, cut_after: int | None = None) -> AsyncGenerator[str]:
+    """Stand between a client and a server; gives the address to use in place of the server's.
+
+    Args:
+        url: the server.
+        piece: how many bytes each packet to the client has.
+        cut_after: how many bytes each connection to the client lives; None: to its end.
+    """
+    server = urlsplit(url)
+    open_ends: list[asyncio.StreamWriter] = []
+    ways: list[asyncio.Future[tuple[None, None]]] = []
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        from_server, to_server = await asyncio.open_connection(server.hostname, server.port)
+        ends = (writer, to_server)
+        open_ends.extend(ends)
+        both = asyncio.gather(
+            _hand_on(reader, to_server, ends=ends), _hand_on(from_server, writer, piece, cut_after, ends=ends)
+        )
+        ways.append(both)
+        await both
+
+    listener = await asyncio.start_server(connected, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+    finally:
+        listener.close()
+        for end in open_ends:
+            end.transport.abort()
+        await asyncio.gather(*ways)
+
+
+async def _hand_on(
+    source: asyncio.StreamReader,
+    target: asyncio.StreamWriter,
+    piece: int = 65536,
+    left: int | None = None,
+    *,
+    ends: tuple[asyncio.StreamWriter, ...],
+) -> None:
+    """Copy until the source ends, a side breaks off or `left` bytes are through; then the connection is over."""
+    target.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    with contextlib.suppress(ConnectionError):
+        while left != 0 and (data := await source.read(65536)):
+            data = data if left is None else data[:left]
+            left = None if left is None else left - len(data)
+            for start in range(0, len(data), piece):
+                target.write(data[start : start + piece])
+                await target.drain()
+                await asyncio.sleep(0)  # the client, in this same loop, reads it before the next is there
+    for end in ends:
+        end.close()
