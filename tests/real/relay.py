@@ -7,12 +7,26 @@ import contextlib
 import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 
+@dataclass
+class Wire:
+    """What stands between.
+
+    Args:
+        url: the address to use in place of the server's.
+        handed: how many bytes were handed to clients.
+    """
+
+    url: str = ""
+    handed: int = 0
+
+
 @asynccontextmanager
-async def relay(url: str, *, piece: int = 65536, cut_after: int | None = None) -> AsyncGenerator[str]:
-    """Stand between a client and a server; gives the address to use in place of the server's.
+async def relay(url: str, *, piece: int = 65536, cut_after: int | None = None) -> AsyncGenerator[Wire]:
+    """Stand between a client and a server.
 
     Args:
         url: the server.
@@ -20,22 +34,22 @@ async def relay(url: str, *, piece: int = 65536, cut_after: int | None = None) -
         cut_after: how many bytes each connection to the client lives; None: to its end.
     """
     server = urlsplit(url)
+    wire = Wire()
     open_ends: list[asyncio.StreamWriter] = []
-    ways: list[asyncio.Future[tuple[None, None]]] = []
+    ways: list[asyncio.Future[tuple[int, int]]] = []
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         from_server, to_server = await asyncio.open_connection(server.hostname, server.port)
         ends = (writer, to_server)
         open_ends.extend(ends)
-        both = asyncio.gather(
-            _hand_on(reader, to_server, ends=ends), _hand_on(from_server, writer, piece, cut_after, ends=ends)
-        )
+        both = asyncio.gather(_hand_on(reader, *ends[::-1]), _hand_on(from_server, *ends, piece, cut_after))
         ways.append(both)
-        await both
+        wire.handed += (await both)[1]
 
     listener = await asyncio.start_server(connected, "127.0.0.1", 0)
+    wire.url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
     try:
-        yield f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+        yield wire
     finally:
         listener.close()
         for end in open_ends:
@@ -46,20 +60,21 @@ async def relay(url: str, *, piece: int = 65536, cut_after: int | None = None) -
 async def _hand_on(
     source: asyncio.StreamReader,
     target: asyncio.StreamWriter,
+    other: asyncio.StreamWriter,
     piece: int = 65536,
-    left: int | None = None,
-    *,
-    ends: tuple[asyncio.StreamWriter, ...],
-) -> None:
-    """Copy until the source ends, a side breaks off or `left` bytes are through; then the connection is over."""
+    most: int | None = None,
+) -> int:
+    """Copy until the source ends, a side breaks off or `most` bytes are through; then the connection is over."""
+    handed = 0
     target.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     with contextlib.suppress(ConnectionError):
-        while left != 0 and (data := await source.read(65536)):
-            data = data if left is None else data[:left]
-            left = None if left is None else left - len(data)
+        while handed != most and (data := await source.read(65536)):
+            data = data if most is None else data[: most - handed]
+            handed += len(data)
             for start in range(0, len(data), piece):
                 target.write(data[start : start + piece])
                 await target.drain()
                 await asyncio.sleep(0)  # the client, in this same loop, reads it before the next is there
-    for end in ends:
+    for end in (target, other):
         end.close()
+    return handed

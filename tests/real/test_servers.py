@@ -64,17 +64,17 @@ async def test_the_mock_server_speaks_to_the_vendors_clients(mock: MockServer, a
 async def test_the_relay_changes_no_byte(mock: MockServer, ask: Asked) -> None:
     """A stream that comes in packets of one byte, characters cut apart, says the same."""
     mock.plays({"content": GREETING})
-    async with relay(mock.url, piece=1) as url:
-        assert await ask(url, "Say hello.") == GREETING
+    async with relay(mock.url, piece=1) as wire:
+        assert await ask(wire.url, "Say hello.") == GREETING
 
 
 @by_each_client
 async def test_the_relay_cuts_a_stream(mock: MockServer, ask: Asked) -> None:
     """A connection that ends in the middle of a reply is an error of the vendor's client."""
     mock.plays({"content": GREETING * 100}, chunkSize=3)
-    async with relay(mock.url, cut_after=2000) as url:
+    async with relay(mock.url, cut_after=2000) as wire:
         with pytest.raises((httpx2.HTTPError, openai.OpenAIError, anthropic.AnthropicError)):
-            await ask(url, "Say hello.")
+            await ask(wire.url, "Say hello.")
 
 
 @by_each_client
