@@ -6,16 +6,18 @@ wrappers, recorders) knows only what stands here.
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeAlias, TypedDict, runtime_checkable
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict
+from typing_extensions import TypedDict  # pydantic asks for this one before Python 3.12
 
 from flowagent.core.usage import Usage
 from flowagent.errors import ModelError
-from flowagent.models.messages import AssistantMessage, Message
+from flowagent.models.messages import AssistantMessage, Message, ToolMessage
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
@@ -144,6 +146,18 @@ class ModelRequest(_Frozen):
         """The system prompt as one text."""
         return "\n\n".join(section.text for section in self.system if section.text)
 
+    @property
+    def tool_results(self) -> dict[str, Any]:
+        """The newest results of tools by tool name: the value where the text is JSON, else the text.
+
+        A tool that was called several times in that turn has a list of its results, in the order of the calls.
+        """
+        newest = next((one for one in reversed(self.messages) if isinstance(one, ToolMessage)), None)
+        by_name: dict[str, list[Any]] = {}
+        for result in newest.results if newest else ():
+            by_name.setdefault(result.name, []).append(_told_value(result.text))
+        return {name: values[0] if len(values) == 1 else values for name, values in by_name.items()}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
@@ -166,7 +180,8 @@ class Reply:
     @property
     def usage(self) -> Usage:
         """What it cost, retries included."""
-        return self.message.usage or Usage(requests=1, unmeasured=1, unpriced=1)
+        usage = self.message.usage
+        return Usage(requests=1, unmeasured=1, unpriced=1) if usage is None else usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,6 +299,13 @@ class Model(Protocol):
             ModelError: as `request`; what came before is void, and stands in its `partial`.
         """
         ...
+
+
+def _told_value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 async def drained(parts: AsyncGenerator[StreamPart]) -> Reply:
