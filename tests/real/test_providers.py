@@ -141,7 +141,7 @@ async def test_a_stream_may_be_split_anywhere(mock: MockServer, make: Make, piec
 @each_provider
 async def test_a_reply_without_text_is_a_reply(mock: MockServer, make: Make) -> None:
     """A model may say nothing at all; that is not an error of the connection."""
-    mock.plays({"blocks": [{"type": "text", "text": ""}]})
+    mock.plays({"toolCalls": [], "finishReason": "stop"})
     reply = await make(mock.url).request(HELLO)
     assert (reply.message.text, reply.message.calls, reply.message.finish) == ("", (), "stop")
 
