@@ -22,6 +22,19 @@ class Wire:
 
     url: str = ""
     handed: int = 0
+    _open: int = 0
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def count(self, opened: int) -> None:
+        """A connection was opened (1) or has ended (-1)."""
+        self._open += opened
+        self._changed.set()
+
+    async def idle(self) -> None:
+        """Wait until no connection is open."""
+        while self._open:
+            self._changed.clear()
+            await self._changed.wait()
 
 
 @asynccontextmanager
@@ -42,9 +55,11 @@ async def relay(url: str, *, piece: int = 65536, cut_after: int | None = None) -
         from_server, to_server = await asyncio.open_connection(server.hostname, server.port)
         ends = (writer, to_server)
         open_ends.extend(ends)
+        wire.count(1)
         both = asyncio.gather(_hand_on(reader, *ends[::-1]), _hand_on(from_server, *ends, piece, cut_after))
         ways.append(both)
         wire.handed += (await both)[1]
+        wire.count(-1)
 
     listener = await asyncio.start_server(connected, "127.0.0.1", 0)
     wire.url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"

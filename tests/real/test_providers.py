@@ -1,21 +1,20 @@
-"""Our models of each provider against a server that others wrote: what they send is accepted, what comes is understood."""
+"""Our models of each provider against a server that others wrote: it understands what they send, and they what it sends."""
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
-from dataclasses import replace
+import warnings
 from typing import Any
 
 import pytest
 
-from flowagent.core.usage import Usage
 from flowagent.errors import ModelError
 from flowagent.models.base import (
     CallDelta,
     Model,
     ModelRequest,
-    OutputSpec,
     Reply,
     Section,
     StreamPart,
@@ -24,7 +23,7 @@ from flowagent.models.base import (
     ToolSpec,
     Waiting,
 )
-from flowagent.models.messages import Text, ToolCall, ToolMessage, ToolResult, UserMessage, user
+from flowagent.models.messages import Opaque, Text, Thinking, ToolCall, ToolMessage, ToolResult, user
 from flowagent.models.retrying import Retrying
 from tests.real.mock import MockServer
 from tests.real.providers import KEY, Make, each_provider
@@ -68,9 +67,13 @@ def texts(parts: list[StreamPart]) -> str:
 
 def without_ids(reply: Reply) -> Any:
     """A reply's message without what the server makes up anew for each."""
-    message = reply.message
-    parts = [part.model_copy(update={"id": ""}) if isinstance(part, ToolCall) else part for part in message.parts]
-    return message.model_copy(update={"parts": tuple(parts), "reply_id": ""})
+    parts = [
+        part.model_copy(update={"id": ""} if isinstance(part, ToolCall) else {"data": ""})
+        if isinstance(part, ToolCall | Thinking | Opaque)
+        else part
+        for part in reply.message.parts
+    ]
+    return reply.message.model_copy(update={"parts": tuple(parts), "reply_id": ""})
 
 
 async def failure(model: Model, request: ModelRequest = HELLO) -> ModelError:
@@ -226,7 +229,14 @@ FAILURES = {
     "key": (401, "authentication_error", "invalid_api_key", "who are you", "auth", False),
     "model": (404, "not_found_error", "model_not_found", "no such model", "not_found", False),
     "request": (400, "invalid_request_error", "invalid_value", "what is that", "bad_request", False),
-    "too long": (400, "invalid_request_error", "context_length_exceeded", "prompt is too long", "context_exceeded", False),
+    "too long": (
+        400,
+        "invalid_request_error",
+        "context_length_exceeded",
+        "prompt is too long",
+        "context_exceeded",
+        False,
+    ),
     "server": (500, "api_error", "server_error", "oops", "server", True),
 }
 
@@ -234,7 +244,7 @@ FAILURES = {
 @each_provider
 @pytest.mark.parametrize("which", FAILURES)
 async def test_a_failure_is_classified(mock: MockServer, make: Make, which: str) -> None:
-    """The provider's status and words become one of our kinds, with the provider's own text in it, and never the key."""
+    """Status and words of the provider become one of our kinds; its own text is in the error, and the key never is."""
     status, type_, code, text, kind, retryable = FAILURES[which]
     mock.plays({"error": {"message": text, "type": type_, "code": code}, "status": status})
     error = await failure(make(mock.url, retrying=ONCE))
@@ -278,7 +288,12 @@ async def test_trouble_that_never_ends_is_an_error_after_all_attempts(
         waits.append(seconds)
 
     error = await failure(make(mock.url, retrying=Retrying(attempts=3), sleep=sleep))
-    kinds = {"dropRate": "server", "malformedRate": "cut_off", "disconnectRate": "connection", "rateLimitRate": "rate_limit"}
+    kinds = {
+        "dropRate": "server",
+        "malformedRate": "cut_off",
+        "disconnectRate": "connection",
+        "rateLimitRate": "rate_limit",
+    }
     assert (error.kind, len(waits), "the last of 3 attempts" in str(error)) == (kinds[trouble], 2, True)
     assert error.usage is not None
     assert (error.usage.requests, error.usage.failed) == (3, 3)
@@ -306,6 +321,20 @@ async def test_nobody_listening_is_a_failed_connection(make: Make) -> None:
     assert (error.kind, error.retryable, error.status) == ("connection", True, None)
 
 
+@each_provider
+async def test_a_model_that_is_dropped_closes_its_connections(mock: MockServer, make: Make) -> None:
+    """Nobody has to close a model: once it is collected its connections end, and none is left for the collector."""
+    mock.plays({"content": "Hello."})
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        async with relay(mock.url) as wire:
+            await make(wire.url).request(HELLO)
+            gc.collect()
+            async with asyncio.timeout(10):
+                await wire.idle()
+    assert [str(one.message) for one in caught if one.category is ResourceWarning] == []
+
+
 # -- failures within the reply -----------------------------------------------------------------------------------------
 
 
@@ -314,9 +343,13 @@ async def test_a_stream_that_breaks_off_is_no_reply(mock: MockServer, make: Make
     """What had come is void, but stands in the error."""
     mock.plays({"content": "One, two, three, four, five."}, chunkSize=4, latency=10, truncateAfterChunks=7)
     parts: list[StreamPart] = []
-    with pytest.raises(ModelError) as caught:
+
+    async def listen() -> None:
         async for part in make(mock.url, retrying=ONCE).stream(HELLO):
-            parts.append(part)
+            parts.append(part)  # noqa: PERF401  # what came before the error is wanted
+
+    with pytest.raises(ModelError) as caught:
+        await listen()
     assert (caught.value.kind, caught.value.retryable) == ("cut_off", True)
     assert caught.value.partial == texts(parts)
     assert "One, two, three, four, five.".startswith(caught.value.partial)
