@@ -53,10 +53,11 @@ async def relay(url: str, *, piece: int = 65536, cut_after: int | None = None) -
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         from_server, to_server = await asyncio.open_connection(server.hostname, server.port)
-        ends = (writer, to_server)
-        open_ends.extend(ends)
+        open_ends.extend((writer, to_server))
         wire.count(1)
-        both = asyncio.gather(_hand_on(reader, *ends[::-1]), _hand_on(from_server, *ends, piece, cut_after))
+        both = asyncio.gather(
+            _hand_on(reader, to_server, writer), _hand_on(from_server, writer, to_server, piece, cut_after)
+        )
         ways.append(both)
         wire.handed += (await both)[1]
         wire.count(-1)

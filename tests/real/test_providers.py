@@ -1,4 +1,4 @@
-"""Our models of each provider against a server that others wrote: it understands what they send, and they what it sends."""
+"""Our models of each provider against a server that others wrote: each understands what the other sends."""
 
 from __future__ import annotations
 
