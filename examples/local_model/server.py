@@ -53,7 +53,11 @@ def _weights() -> Path:
 
 
 def _parameters(engine: Any) -> Any:
-    """How the model is served: two threads, two conversations at a time, always the likeliest word."""
+    """How the model is served: two conversations at a time, and always the likeliest word.
+
+    Words are written by one thread: a model this small gains little by two, and where other programs want the
+    processor too, threads that wait for each other lose much more.
+    """
     parameters = engine.CommonParams()
     parameters.model.path = str(_weights())
     parameters.model_alias = {NAME}
@@ -62,7 +66,8 @@ def _parameters(engine: Any) -> Any:
     parameters.n_threads_http = 4
     parameters.n_parallel = 2
     parameters.n_ctx = 8192  # for both conversations together
-    parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = min(2, os.cpu_count() or 1)
+    parameters.cpuparams.n_threads = 1
+    parameters.cpuparams_batch.n_threads = min(2, os.cpu_count() or 1)  # reading
     parameters.sampling.temp = 0.0
     parameters.sampling.seed = 1
     return parameters
