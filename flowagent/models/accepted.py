@@ -68,8 +68,8 @@ def _refused(settings: Settings, profile: Profile) -> Iterator[tuple[str, str]]:
         elif name == "effort" and value not in profile.efforts:
             known = ", ".join(repr(effort) for effort in get_args(Effort) if effort in profile.efforts)
             yield name, f"settings['effort'] = {value!r} is not accepted by this model, only {known}"
-        elif name == "thinking":
-            reason = _thinking_fault(value, profile)
+        elif name == "thinking" and "thinking" in settings:
+            reason = _thinking_fault(settings["thinking"], profile)
             if reason:
                 yield name, reason
 

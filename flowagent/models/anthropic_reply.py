@@ -161,6 +161,7 @@ class AnthropicReader:
 
     def _metered(self, *, failed: bool = False) -> Usage:
         told = self._usage
+        details: dict[str, Any] = told.get("output_tokens_details") or {}
         fresh, read, write = (
             told.get(name) for name in ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
         )
@@ -171,7 +172,8 @@ class AnthropicReader:
             written=told.get("output_tokens"),
             cache_read=read,
             cache_write=write,
-            reasoning=(told.get("output_tokens_details") or {}).get("thinking_tokens"),
+            reasoning=details.get("thinking_tokens"),
+            tier=told.get("service_tier"),
             failed=failed,
         )
 

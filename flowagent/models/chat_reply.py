@@ -70,7 +70,7 @@ class ChatReader:
 
     def read(self, event: Any) -> list[StreamPart]:
         """What a chunk tells."""
-        for name in ("id", "model", "created"):
+        for name in ("id", "model", "created", "service_tier"):
             value = getattr(event, name, None)
             if value:
                 self._head.setdefault(name, value)
@@ -162,6 +162,7 @@ class ChatReader:
             cache_read=getattr(read, "cached_tokens", None),
             cache_write=getattr(read, "cache_write_tokens", None),
             reasoning=getattr(written, "reasoning_tokens", None),
+            tier=self._head.get("service_tier"),
             failed=failed,
         )
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import threading
 import weakref
-from collections.abc import AsyncGenerator, Callable
-from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
+from collections.abc import AsyncGenerator, Callable, MutableMapping
+from dataclasses import dataclass
+from typing import Any, Final, Generic, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 
@@ -20,15 +20,32 @@ class Closable(Protocol):
 
 
 Client = TypeVar("Client", bound=Closable)
-_Held: TypeAlias = WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[Client, AsyncGenerator[None]]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Held(Generic[Client]):
+    """A client, and the async generator that holds it open."""
+
+    client: Client
+    holder: AsyncGenerator[None]
+
+
+_Loops = MutableMapping[asyncio.AbstractEventLoop, _Held[Any]]
+
+_OPEN: Final[dict[int, AsyncGenerator[None]]] = {}
+"""All holders whose client is open, by the client's `id`.
+
+They live until their client is closed, also if their model is gone: a generator that is collected is forgotten by its
+loop at once, and closed in a task of which a loop that ends right then knows nothing.
+"""
 
 
 class Clients(Generic[Client]):
     """Keeps a client for each event loop; connections cannot be shared between loops.
 
     Each is held open by an async generator. A loop closes its async generators before it ends (`asyncio.run` and
-    `asyncio.Runner` see to that), and so the connections, without anybody having to remember it. When this object
-    itself is gone before, the connections are closed then.
+    `asyncio.Runner` see to that), and so the connections, without anybody having to remember it. When this object is
+    gone, they are closed too.
 
     Args:
         build: makes a client.
@@ -37,9 +54,7 @@ class Clients(Generic[Client]):
     def __init__(self, build: Callable[[], Client]) -> None:
         self._build = build
         self._lock = threading.Lock()
-        self._held: _Held[Client] = WeakKeyDictionary()
-        # It keeps what is held, and nothing that is held knows this object. So when that is gone, the clients are not
-        # yet, and can be closed: the collector would drop connections that are open.
+        self._held: WeakKeyDictionary[asyncio.AbstractEventLoop, _Held[Client]] = WeakKeyDictionary()
         weakref.finalize(self, _let_go, self._held).atexit = False
 
     async def get(self) -> Client:
@@ -47,47 +62,44 @@ class Clients(Generic[Client]):
         loop = asyncio.get_running_loop()
         with self._lock:
             if loop in self._held:
-                return self._held[loop][0]
+                return self._held[loop].client
             client = self._build()
-            holder = _holding(client, self._held, self._lock)
-            self._held[loop] = client, holder
+            holder = _hold(client, loop, self._held)
+            self._held[loop] = _Held(client, holder)
+            _OPEN[id(client)] = holder
         await anext(holder)
         return client
 
     async def close(self) -> None:
         """Close the client of the running loop, if there is one; the next request makes another."""
-        with self._lock:
-            held = self._held.pop(asyncio.get_running_loop(), None)
+        held = self._held.get(asyncio.get_running_loop())
         if held is not None:
-            await held[1].aclose()
+            await held.holder.aclose()
 
 
-_closing: Final[set[asyncio.Task[None]]] = set()
-"""A loop knows its tasks only weakly."""
-
-
-async def _holding(client: Client, held: _Held[Client], lock: threading.Lock) -> AsyncGenerator[None]:
-    loop = asyncio.get_running_loop()
+async def _hold(client: Closable, loop: asyncio.AbstractEventLoop, held: _Loops) -> AsyncGenerator[None]:
     try:
         yield
     finally:
-        with lock:
-            if loop in held and held[loop][0] is client:
-                del held[loop]
-        await client.close()
+        held.pop(loop, None)
+        try:
+            await client.close()
+        finally:
+            del _OPEN[id(client)]
 
 
-def _let_go(held: _Held[Any]) -> None:
-    """Close clients in the loops that they belong to; this may be any thread."""
-    for loop, (_, holder) in [*held.items()]:
-        with contextlib.suppress(RuntimeError):  # the loop is closed, and so it has closed its generators
-            loop.call_soon_threadsafe(_start_closing, holder)
+def _let_go(held: _Loops) -> None:
+    """Close what is still open, each in its own loop."""
+    for loop, one in list(held.items()):
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(_close_soon, loop, one.holder)
 
 
-def _start_closing(holder: AsyncGenerator[None]) -> None:
-    async def close() -> None:
-        await holder.aclose()
+def _close_soon(loop: asyncio.AbstractEventLoop, holder: AsyncGenerator[None]) -> None:
+    task = loop.create_task(holder.aclose())  # pyright: ignore[reportArgumentType] - a coroutine, whatever its stub says
+    _CLOSING.add(task)
+    task.add_done_callback(_CLOSING.discard)
 
-    task = asyncio.get_running_loop().create_task(close())
-    _closing.add(task)
-    task.add_done_callback(_closing.discard)
+
+_CLOSING: Final[set[asyncio.Task[None]]] = set()
+"""A loop itself holds its tasks only weakly."""

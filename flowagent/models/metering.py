@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from flowagent.core.usage import Usage
+from flowagent.models.prices import priced
+
+_SELLERS: Final = {"openai-chat": "openai"}
+"""Who sells what is served by another name."""
 
 REFUSED = Usage(requests=1, failed=1)
 """A request that the provider turned away with an HTTP error: it is known to have used no tokens."""
@@ -20,6 +26,7 @@ def metered(
     cache_read: int | None = None,
     cache_write: int | None = None,
     reasoning: int | None = None,
+    tier: str | None = None,
     failed: bool = False,
 ) -> Usage:
     """What one request used.
@@ -32,6 +39,7 @@ def metered(
         cache_read: of those read, those from the cache.
         cache_write: of those read, those put into the cache.
         reasoning: of those written, those spent on reasoning.
+        tier: the provider's word for the priority that it was served with, which may change the price.
         failed: whether the request failed after this was reported.
     """
     usage = Usage(
@@ -45,8 +53,4 @@ def metered(
         unmeasured=int(read is None and written is None),
         unpriced=1,
     )
-    return _priced(usage, provider, model)
-
-
-def _priced(usage: Usage, provider: str, model: str) -> Usage:  # noqa: ARG001 (prices come with `flowagent.models.prices`)
-    return usage
+    return priced(usage, _SELLERS.get(provider, provider), model, tier=tier or "")

@@ -115,6 +115,7 @@ class ResponsesReader:
             cache_read=getattr(read, "cached_tokens", None),
             cache_write=getattr(read, "cache_write_tokens", None),
             reasoning=getattr(written, "reasoning_tokens", None),
+            tier=getattr(self._response, "service_tier", None),
             failed=failed,
         )
 

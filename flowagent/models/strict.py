@@ -339,17 +339,20 @@ def _fits(value: Any, schema: Any, definitions: Mapping[str, Any]) -> bool:
         return True
     if not isinstance(value, dict):
         return part.get("type") == "array"
-    properties: Mapping[str, Any] = part.get("properties", {})
-    return set(cast("Schema", value)) <= set(properties) and all(
-        cast("Schema", value)[name] == one["const"]
-        for name, one in properties.items()
-        if name in value and isinstance(one, dict) and "const" in one
-    )
+    data = cast("dict[str, Any]", value)
+    properties: dict[str, Any] = part.get("properties", {})
+    marks = {name: one["const"] for name, one in properties.items() if "const" in _part(one)}
+    return set(data) <= set(properties) and all(data[name] == mark for name, mark in marks.items() if name in data)
+
+
+def _part(schema: Any) -> Schema:
+    """A part as an object; `true` and `false` are schemas too."""
+    return cast("Schema", schema) if isinstance(schema, dict) else {}
 
 
 def _followed(schema: Any, definitions: Mapping[str, Any]) -> Schema:
     """A part behind its references."""
-    part = _merged(cast("Schema", schema)) if isinstance(schema, dict) else {}
+    part = _merged(_part(schema))
     for _ in range(_DEEPEST):
         if "$ref" not in part:
             break
