@@ -16,8 +16,10 @@
     |-- StoreError            the store could not save or load
     |   `-- DecryptionError   a record is encrypted with another key, was altered, or is not encrypted
     |-- DrawError             a picture could not be made
+    |-- ToolDefinitionError   a tool, or a set of tools, is declared wrongly; lists every fault that was found
     |-- ModelError            a model did not answer; `kind` says why, `retryable` whether another try may help
-    |-- OutputError           a model's answer did not get the asked shape; carries every attempt
+    |-- AgentStopped          an agent ended without an answer; tells why, and what it had until then
+    |   `-- OutputError       its answers did not get the asked shape; carries every attempt
     `-- ToolError             for tools to raise: the model is told
         |-- ToolRetry         the model is told how to call it better
         `-- ToolFatal         the run must not go on
@@ -226,6 +228,68 @@ class ModelError(FlowAgentError):
         self.partial = partial
         self.usage = usage
         super().__init__(message)
+
+
+class AgentStopped(FlowAgentError):
+    """Raised when an agent ended without an answer.
+
+    Attributes:
+        agent: the agent's name.
+        reason: why, such as `limit`, `refused` or `cut_off`.
+        diagnosis: what its last steps show, a line each.
+        text: the last text that it wrote, which may be part of an answer.
+        usage: what it cost.
+    """
+
+    def __init__(
+        self,
+        agent: str,
+        reason: str,
+        *,
+        because: str = "",
+        diagnosis: Sequence[str] = (),
+        text: str = "",
+        usage: Usage | None = None,
+    ) -> None:
+        self.agent = agent
+        self.reason = reason
+        self.diagnosis = tuple(diagnosis)
+        self.text = text
+        self.usage = usage
+        lines = [f"agent `{agent}` ended without an answer ({reason}){f': {because}' if because else ''}"]
+        super().__init__("\n".join([*lines, *(f"  - {line}" for line in diagnosis)]))
+
+
+class OutputError(AgentStopped):
+    """Raised when no answer of a model had the asked shape.
+
+    Attributes:
+        attempts: each text that was given as an answer, with what was wrong with it.
+    """
+
+    def __init__(
+        self, agent: str, attempts: Sequence[tuple[str, Sequence[str]]], *, usage: Usage | None = None
+    ) -> None:
+        self.attempts = tuple((text, tuple(problems)) for text, problems in attempts)
+        last = self.attempts[-1] if self.attempts else ("", ())
+        super().__init__(
+            agent,
+            "output",
+            because=f"none of its {len(self.attempts)} answers had the shape that was asked for; the last one:",
+            diagnosis=last[1],
+            text=last[0],
+            usage=usage,
+        )
+
+
+class ToolDefinitionError(FlowAgentError):
+    """Raised when a tool or a set of tools is declared wrongly; `faults` lists everything that was found."""
+
+    def __init__(self, what: str, faults: Sequence[str]) -> None:
+        self.what = what
+        self.faults = tuple(faults)
+        count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
+        super().__init__("\n".join([f"{count} in {what}:", *(f"  - {fault}" for fault in faults)]))
 
 
 class ToolError(FlowAgentError):

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import threading
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict
 
-from flowagent.core.context import Context, Paused
+from flowagent.core import questions
+from flowagent.core.accounts import Amounts
+from flowagent.core.context import Context, OutOfBounds, Port
+from flowagent.core.events import Event, Warned
 from flowagent.core.facts import Question
 from flowagent.core.fields import codec_of
 from flowagent.core.loops import inline
@@ -19,6 +23,7 @@ from flowagent.core.nodes import Function
 from flowagent.core.scope import Task
 from flowagent.core.secret import ENCRYPT
 from flowagent.core.threads import in_thread
+from flowagent.core.usage import Usage
 from flowagent.errors import FlowAgentError, UnstorableError
 
 if TYPE_CHECKING:
@@ -37,6 +42,7 @@ class Outcome:
         returned: what the function returned, if it did.
         error: what it raised, if it did.
         paused: whether it has asked something, so that whatever else it did does not count.
+        stopped: the limit that did not let it go on, so that whatever else it did does not count; else "".
         view: the state that it was handed.
         again: whether it was no call but the wait before the next attempt of what the engine does itself.
     """
@@ -46,6 +52,7 @@ class Outcome:
     returned: Any = None
     error: BaseException | None = None
     paused: bool = False
+    stopped: str = ""
     view: BaseModel | None = None
     again: bool = False
 
@@ -57,16 +64,35 @@ class NodeTimeoutError(FlowAgentError, TimeoutError):
 class Attempt:
     """The port through which one attempt's `Context` reaches the engine."""
 
-    __slots__ = ("_engine", "_loop", "asked", "in_thread", "is_inline", "is_over", "task")
+    __slots__ = (
+        "_engine",
+        "_loop",
+        "_sleeps",
+        "_thread",
+        "asked",
+        "in_thread",
+        "is_inline",
+        "is_over",
+        "stopped",
+        "task",
+    )
 
     def __init__(self, engine: Engine, task: Task, *, is_inline: bool, in_thread: bool) -> None:
         self._engine = engine
         self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        self._sleeps = 0
         self.task = task
         self.is_inline = is_inline
         self.in_thread = in_thread
         self.asked = False
+        self.stopped = ""
         self.is_over = False
+
+    def close(self, outcome: Outcome) -> None:
+        """The call is over. Whatever it did with them, a question that it asked and a limit that it met count."""
+        self.is_over = True
+        outcome.paused, outcome.stopped = self.asked, self.stopped
 
     def _refuse_when_over(self) -> None:
         """A thread that outlived its timeout, or whatever else kept the context, has no part in what comes after."""
@@ -81,6 +107,11 @@ class Attempt:
         self._refuse_when_over()
         return (self.task.memos or {}).get(name)
 
+    @property
+    def is_watched(self) -> bool:
+        """See `Port.is_watched`."""
+        return self._engine.teller.is_heard
+
     def hold_secret(self, what: str) -> None:
         """See `Port.hold_secret`."""
         if not self._engine.keeps_secrets:
@@ -91,37 +122,57 @@ class Attempt:
         self._refuse_when_over()
         await self._engine.remember(self.task, name, data)
 
-    async def ask(self, name: str, question: str, schema: Any) -> bytes | None:
+    async def begin_once(self, name: str, data: dict[str, Any]) -> None:
+        """See `Port.begin_once`."""
+        self._refuse_when_over()
+        await self._engine.begin_once(self.task, name, data)
+
+    async def ask(self, name: str, question: str, schema: Any, about: Any) -> bytes | None:
         """See `Port.ask`."""
         self._refuse_when_over()
-        known = (self.task.answers or {}).get(name)
-        if known is not None:
-            return known.encode() if isinstance(known, str) else known
-        if not self._engine.keeps_questions:
-            raise FlowAgentError(
-                f"the question `{name}` could never be answered, as no store was given that the run could be resumed "
-                "from: pass store='runs.db', or an explicit MemoryStore()"
-            )
+        if (known := self.answer(name)) is not None:
+            return known
         codec = codec_of(schema, ConfigDict())
         if codec.secret:
             self.hold_secret(f"the answer to `{name}`")
-        self.asked = True
-        question_id = f"{self.task.id}?{name}"
-        if question_id not in self._engine.machine.questions:
-            described = codec.adapter.json_schema()
-            asked = Question(
-                id=question_id,
+        await self._ask(
+            Question(
+                id=f"{self.task.id}?{name}",
                 task=self.task.id,
                 node=self.task.place.name,
                 name=name,
                 text=question,
-                schema=described,
+                schema=codec.adapter.json_schema(),
+                about=about,
             )
-            await self._engine.ask(self.task, asked)
+        )
         return None
 
-    async def sleep(self, name: str, seconds: float) -> None:
+    async def ask_what_became(self, name: str, what: str, schema: Any) -> None:
+        """See `Port.ask_what_became`."""
+        self._refuse_when_over()
+        await self._ask(questions.once_question(self.task, what, step=name, schema=schema))
+
+    def answer(self, name: str) -> bytes | None:
+        """See `Port.answer`."""
+        known = (self.task.answers or {}).get(name)
+        return known.encode() if isinstance(known, str) else known
+
+    async def _ask(self, question: Question) -> None:
+        """From here on the attempt is waiting, whatever the node does."""
+        if not self._engine.keeps_questions:
+            raise FlowAgentError(
+                f"the question `{question.name}` could never be answered, as no store was given that the run could be "
+                "resumed from: pass store='runs.db', or an explicit MemoryStore()"
+            )
+        self.asked = True
+        if question.id not in self._engine.machine.questions:
+            await self._engine.ask(self.task, question)
+
+    async def sleep(self, seconds: float) -> None:
         """See `Port.sleep`."""
+        self._sleeps += 1
+        name = f"sleep:{self._sleeps}"
         known = self.recorded(name)
         if known is None:
             known = {"until": self._engine.clock() + seconds}
@@ -138,10 +189,47 @@ class Attempt:
     def emit(self, name: str, data: Any) -> None:
         """See `Port.emit`."""
         self._refuse_when_over()
-        if self.in_thread and not self.is_inline:
-            self._loop.call_soon_threadsafe(self._engine.teller.emitted, self.task, name, data)
+        self._on_loop(lambda: self._engine.teller.emitted(self.task, name, data))
+
+    def tell(self, kind: Callable[..., Event], facts: dict[str, Any]) -> None:
+        """See `Port.tell`."""
+        self._refuse_when_over()
+        self._on_loop(lambda: self._engine.teller.of(kind, self.task, **facts))
+
+    def _on_loop(self, work: Callable[[], None]) -> None:
+        """Do something on the loop's thread: at once if this is it."""
+        if threading.get_ident() == self._thread:
+            work()
         else:
-            self._engine.teller.emitted(self.task, name, data)
+            self._loop.call_soon_threadsafe(work)
+
+    def spend(self, usage: Usage) -> None:
+        """See `Port.spend`."""
+        self._refuse_when_over()
+        if self._engine.purse.spend(self.task, usage):
+            self.tell(
+                Warned,
+                {
+                    "text": f"the limit of cost, ${self._engine.limits.cost}, is a lower bound from here on: "
+                    "something was spent whose price nobody knows"
+                },
+            )
+
+    def spent(self) -> Usage:
+        """See `Port.spent`."""
+        return self._engine.purse.spent_around(self.task)
+
+    def reserve(self, asked: Amounts) -> None:
+        """See `Port.reserve`."""
+        self._refuse_when_over()
+        refusal = self._engine.purse.reserve(self.task, asked)
+        if refusal is not None:
+            self.stopped = refusal
+            raise OutOfBounds(refusal)
+
+    def from_thread(self) -> Port:
+        """See `Port.from_thread`."""
+        return self if self.in_thread else cast("Port", _FromThread(self))
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
         """See `Port.wait`."""
@@ -159,6 +247,36 @@ class Attempt:
         raise FlowAgentError(
             f"node `{self.task.place.name}` is sync and called something async through its Context; make the node async"
         )
+
+    def wait_from_thread(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run something of the attempt of an async node to its end, from a thread that the node has started."""
+        if self.is_over or threading.get_ident() == self._thread:
+            work.close()
+            self._refuse_when_over()
+            raise FlowAgentError(
+                "a Context made by in_thread() was used outside a thread: use the one it was made from"
+            )
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+
+class _FromThread:
+    """The port of an async node's attempt, for a thread that the node has started: all is the attempt's own."""
+
+    in_thread = True
+
+    def __init__(self, attempt: Attempt) -> None:
+        self._attempt = attempt
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._attempt, name)
+
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """See `Port.wait`."""
+        return self._attempt.wait_from_thread(work)
+
+    def from_thread(self) -> Port:
+        """See `Port.from_thread`."""
+        return cast("Port", self)
 
 
 def function_of(task: Task) -> Function:
@@ -200,10 +318,7 @@ def run_inline(engine: Engine, task: Task, item: Any) -> Outcome:
     returned, error = call_inline(engine.is_interrupted, function.call, *arguments)
     outcome = Outcome(task, time.perf_counter() - started, returned, error, view=view)
     if attempt is not None:
-        attempt.is_over = True
-        outcome.paused = attempt.asked
-    if isinstance(error, Paused):
-        outcome.error, outcome.paused = None, True
+        attempt.close(outcome)
     return outcome
 
 
@@ -269,8 +384,6 @@ async def run_beside(engine: Engine, task: Task, item: Any, delay: float) -> Out
                 engine.teller.warning(
                     task, "outlived its timeout; its thread goes on, and what it returns is discarded"
                 )
-    except Paused:
-        outcome.paused = True
     except asyncio.CancelledError as error:
         if engine.is_calling_off(task):
             raise
@@ -279,9 +392,8 @@ async def run_beside(engine: Engine, task: Task, item: Any, delay: float) -> Out
         outcome.error = error
     finally:
         if attempt is not None:
-            attempt.is_over = True
+            attempt.close(outcome)
     outcome.seconds = time.perf_counter() - started
-    outcome.paused = outcome.paused or (attempt is not None and attempt.asked)
     return outcome
 
 

@@ -23,6 +23,7 @@ from flowagent.core.loops import own_loop
 from flowagent.core.machine import Machine
 from flowagent.core.nodes import GateNode
 from flowagent.core.policies import Durability, Limits
+from flowagent.core.purse import Purse
 from flowagent.core.recorder import Recorder
 from flowagent.core.records import Status
 from flowagent.core.scope import Task
@@ -81,7 +82,8 @@ class Engine:
         self.reason = ""
         self.teller = Teller(self.run_id, listener, clock)
         self._recorder = Recorder(store, lease, machine, durability, weight)
-        self._settler = Settler(self.run_id, machine, self._recorder, self.teller, clock)
+        self.purse = Purse(machine, limits)
+        self._settler = Settler(self.run_id, machine, self._recorder, self.teller, self.purse, clock)
         self._lane = Lane(self, machine, self._settler)
         self._own_loop = own_loop
         self._flights: dict[Task, asyncio.Task[Outcome]] = {}
@@ -256,7 +258,7 @@ class Engine:
             self._flights.pop(task, None)
             self._called_off.discard(task)
             if flight.cancelled():
-                self._put_back(task)
+                self._put_back(task, "was cancelled")
             elif flight.result().again:
                 self.machine.put_back(task)
             else:
@@ -266,7 +268,21 @@ class Engine:
         if self._unstored is not None:
             raise self._unstored
         self.executed += 1
-        self._after(outcome.task, self._settler.settle(outcome))
+        task = outcome.task
+        account = task.account
+        if outcome.stopped and not outcome.paused:
+            self._stop_short(task, outcome.stopped)
+        else:
+            self._after(task, self._settler.settle(outcome))
+        if account is not None:
+            self.purse.close(task, account)
+
+    def _stop_short(self, task: Task, why: str) -> None:
+        """The limits left no room for what an attempt wanted to spend: it may start anew when they are higher."""
+        if self._stopped is None:
+            self._stopped = "limit"
+            self.reason = f"{why}, at node `{task.place.name}` (task `{task.id}`){_cycle_around(task)}"
+        self._put_back(task, "was stopped by a limit")
 
     def _after(self, task: Task, delay: float | None) -> None:
         """A task was settled; `delay` is the wait before its next attempt, if there is one."""
@@ -302,12 +318,16 @@ class Engine:
         """Whether a task in flight is being cancelled by us."""
         return task in self._called_off
 
-    def _put_back(self, task: Task) -> None:
+    def _put_back(self, task: Task, why: str) -> None:
         node = task.place.node
+        account = task.account
         if node is not None and node.options.once:
-            self._settler.ask_what_became(task, "was cancelled")
+            self._settler.ask_what_became(task, why)
         elif task.id in self.machine.tasks:
+            self._settler.note_spent(task)
             self.machine.put_back(task)
+        if account is not None:
+            self.purse.close(task, account)
 
     # -- where it stands -------------------------------------------------------------------------------------------
 
@@ -316,10 +336,7 @@ class Engine:
         if task.closing:
             return
         if self.machine.steps >= self._most_steps and self.machine.would_count(task):
-            analysis = importlib.import_module("flowagent.core.analysis")  # which nothing else here needs
-            around: tuple[str, ...] = analysis.cycle_around(task.scope.topology, task.place.name)
-            where = f" in the cycle of {', '.join(f'`{name}`' for name in around)}" if around else ""
-            self._stopped, self.reason = "limit", f"reached the limit of {self.limits.steps} steps{where}"
+            self._stopped, self.reason = "limit", f"reached the limit of {self.limits.steps} steps{_cycle_around(task)}"
         elif self._deadline is not None and time.monotonic() >= self._deadline:
             self._stopped, self.reason = "limit", f"reached the limit of {self.limits.seconds:g} s"
 
@@ -344,15 +361,20 @@ class Engine:
         self._settler.remember(task, name, data)
         await self._flush_for_node()
 
+    async def begin_once(self, task: Task, name: str, data: dict[str, Any]) -> None:
+        """Record that a step begins that must not be done twice, and have it stored at every durability."""
+        self._settler.begin_step(task, name, data)
+        await self._flush_for_node(at_once=True)
+
     async def ask(self, task: Task, question: Question) -> None:
         """Record that a node asks; its attempt counts as waiting from here on."""
         self._settler.ask(task, question)
         await self._flush_for_node()
 
-    async def _flush_for_node(self) -> None:
+    async def _flush_for_node(self, *, at_once: bool = False) -> None:
         """Store what a node records in its middle; that it cannot be stored is no failure of the node."""
         try:
-            await self._recorder.flush()
+            await self._recorder.flush(at_once=at_once)
         except (RunConflict, StoreError) as error:
             self._unstored = error
             raise
@@ -394,3 +416,10 @@ class Engine:
         if self.machine.final is not None:
             return "completed"
         return None if self.is_interrupted() else "cancelled"
+
+
+def _cycle_around(task: Task) -> str:
+    """The cycle that a task's node stands in, for people who have to find out why it goes round; else nothing."""
+    analysis = importlib.import_module("flowagent.core.analysis")  # which nothing else here needs
+    around: tuple[str, ...] = analysis.cycle_around(task.scope.topology, task.place.name)
+    return f" in the cycle of {', '.join(f'`{name}`' for name in around)}" if around else ""

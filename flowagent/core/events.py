@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 from flowagent.core.facts import Failure, Question
 from flowagent.core.records import Status
+from flowagent.core.usage import NO_USAGE, Usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,19 +66,28 @@ class TaskDone(_OfTask):
         update: the validated values and deltas that it wrote, by field; of secret ones the mask.
         to: the nodes that it led to.
         seconds: how long the attempt took.
+        usage: what the attempt spent.
     """
 
     update: dict[str, Any]
     to: tuple[str, ...]
     seconds: float
+    usage: Usage = NO_USAGE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskFailed(_OfTask):
-    """An attempt failed. `retry_in` is the wait before the next one in seconds, or None if there is none."""
+    """An attempt failed.
+
+    Args:
+        failures: why.
+        retry_in: the wait before the next attempt in seconds, or None if there is none.
+        usage: what the attempt spent all the same.
+    """
 
     failures: tuple[Failure, ...]
     retry_in: float | None
+    usage: Usage = NO_USAGE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +106,88 @@ class Emitted(_OfTask):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TextDelta(_OfTask):
+    """A model has written more text; `thinking` says that it is thought and not answered."""
+
+    text: str
+    thinking: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolStarted(_OfTask):
+    """A call of a tool begins.
+
+    Args:
+        tool: its name.
+        call_id: the id that the model gave the call.
+        arguments: what it is called with, as the model wrote it: JSON, if the model did well.
+    """
+
+    tool: str
+    call_id: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolEnded(_OfTask):
+    """A call of a tool is over.
+
+    Args:
+        tool: its name.
+        call_id: the id that the model gave the call.
+        is_error: whether the model is told an error.
+        text: what the model is told.
+        seconds: how long the call took.
+    """
+
+    tool: str
+    call_id: str
+    is_error: bool
+    text: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelCalled(_OfTask):
+    """A model has answered.
+
+    Args:
+        model: who, as `provider:model`.
+        request: which request of the conversation it was, from 1.
+        usage: what it cost, retries included.
+        seconds: from the request to the end of the reply.
+        first_token: seconds from the request to the first part of the reply; None if nothing was streamed.
+        finish: why the reply ended.
+    """
+
+    model: str
+    request: int
+    usage: Usage
+    seconds: float
+    first_token: float | None
+    finish: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelWaits(_OfTask):
+    """A request to a model failed in a way that may pass, and is made again after a wait.
+
+    Args:
+        model: who, as `provider:model`.
+        seconds: how long the wait is.
+        kind: what kind of failure it was, such as `rate_limit`.
+        message: what the provider said.
+        restarted: whether text that was told already is void, as the answer begins anew.
+    """
+
+    model: str
+    seconds: float
+    kind: str
+    message: str
+    restarted: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Warned(_OfTask):
     """Something is odd that will matter later: two branches wrote one field, or a thread outlived its timeout."""
 
@@ -109,5 +201,8 @@ class RunEnded(_Told):
     status: Status
 
 
-Event: TypeAlias = RunStarted | TaskStarted | TaskDone | TaskFailed | Asked | Emitted | Warned | RunEnded
+OfModel: TypeAlias = TextDelta | ToolStarted | ToolEnded | ModelCalled | ModelWaits
+"""What models and their tools do inside a task."""
+
+Event: TypeAlias = RunStarted | TaskStarted | TaskDone | TaskFailed | Asked | Emitted | OfModel | Warned | RunEnded
 """Everything that a run can tell. `match` on it and end in `assert_never`."""

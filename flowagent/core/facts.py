@@ -61,6 +61,7 @@ class Question:
         text: what to show to a person.
         schema: the JSON schema of the answer, or None for anything.
         purpose: `ask` for gates and `ctx.ask`; `once` asks what became of a side effect that must not repeat.
+        about: what it is about, as JSON data for programs that show it; None if the text says it all.
     """
 
     id: str
@@ -70,3 +71,4 @@ class Question:
     text: str
     schema: Any = None
     purpose: Literal["ask", "once"] = "ask"
+    about: Any = None

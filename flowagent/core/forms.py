@@ -41,12 +41,20 @@ def _holding(
     return core_schema.typed_dict_schema(fields, ref=ref)
 
 
+def _usage() -> CoreSchema:
+    count = core_schema.int_schema(strict=True, ge=0)
+    known = ("requests", "failed", "tool_calls", "unmeasured", "unpriced")
+    perhaps = ("input", "output", "cache_read", "cache_write", "reasoning")
+    counts = dict.fromkeys((*known, *perhaps), count)
+    return _holding({}, {**counts, "cost": core_schema.decimal_schema(allow_inf_nan=False)})
+
+
 def _record(optional: dict[str, CoreSchema] | None = None, /, **required: CoreSchema) -> CoreSchema:
     return _holding(required, {"at": _FLOAT, **(optional or {})})
 
 
 def _of_task(**required: CoreSchema) -> CoreSchema:
-    return _record(task=_TEXT, **required)
+    return _record({"usage": _usage()}, task=_TEXT, **required)
 
 
 def _writes() -> CoreSchema:
@@ -82,7 +90,9 @@ def _failed() -> CoreSchema:
 
 def _asked() -> CoreSchema:
     texts = dict.fromkeys(("id", "node", "name", "text"), _TEXT)
-    return _of_task(**texts, schema=core_schema.nullable_schema(_named(_ANY)), purpose=_one_of("ask", "once"))
+    texts["task"] = _TEXT
+    schema = core_schema.nullable_schema(_named(_ANY))
+    return _record({"usage": _usage(), "about": _ANY}, **texts, schema=schema, purpose=_one_of("ask", "once"))
 
 
 def _ended() -> CoreSchema:

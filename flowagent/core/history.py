@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from flowagent.core import journal
+from flowagent.core.ids import path_of
 from flowagent.core.records import Record
 from flowagent.core.secret import SEALED, masked
+from flowagent.core.usage import NO_USAGE, Usage
 
 StepKind = Literal["done", "item", "failed", "asked", "answered", "opened", "resolved"]
 _TOLD = frozenset({"done", "item", "failed", "asked", "answered", "opened", "resolved"})
@@ -31,6 +33,7 @@ class Step:
         final: for failures, whether no further attempt followed by itself.
         errors: for failures, `Class: message` of each.
         detail: the question, the answer or the input, as plain data.
+        usage: what was spent since the task's record before, a failed attempt's too.
     """
 
     seq: int
@@ -45,6 +48,7 @@ class Step:
     final: bool = True
     errors: tuple[str, ...] = ()
     detail: Any = None
+    usage: Usage = NO_USAGE
 
 
 def steps_of(run_id: str, records: Iterable[Record]) -> tuple[Step, ...]:
@@ -75,4 +79,19 @@ def _step(record: Record, data: dict[str, Any]) -> Step:
         final=data.get("final", True),
         errors=tuple(f"{error['kind']}: {error['message']}" for error in data.get("errors", ())),
         detail=data.get("text", data.get("value", data.get("input"))),
+        usage=journal.usage_of(data) or NO_USAGE,
     )
+
+
+def usage_by_node(run_id: str, records: Iterable[Record]) -> dict[tuple[str, ...], Usage]:
+    """What the tasks of each node have spent, by the names of the nodes that lead to it; none that spent nothing."""
+    found: dict[tuple[str, ...], Usage] = {}
+    for record in records:
+        if b'"usage":' not in record.data:
+            continue
+        data = journal.read(run_id, record)
+        usage = journal.usage_of(data)
+        if usage is not None:
+            path = path_of(data["task"])
+            found[path] = found.get(path, NO_USAGE) + usage
+    return found

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterator
 
 _RESERVED = re.compile(r"[%@/\[\]()~]")
 _LONGEST = 120
@@ -43,6 +44,19 @@ def task_id(prefix: str, name: str, number: str) -> str:
 def item_id(task: str, index: int) -> str:
     """The id of one item of a mapped task."""
     return f"{task}[{index}]"
+
+
+def around(task: str) -> Iterator[str]:
+    """The ids of the tasks in whose graphs a task is nested, outermost first.
+
+    >>> list(around("research@1[2]/search@2/read~(a/b)"))
+    ['research@1[2]', 'research@1[2]/search@2']
+    """
+    depth = 0
+    for at, character in enumerate(task):
+        depth += (character == "(") - (character == ")")
+        if character == "/" and not depth:
+            yield task[:at]
 
 
 def natural(task: str) -> list[tuple[str, int]]:

@@ -25,6 +25,7 @@ from flowagent.core.schema import Schema
 from flowagent.core.scope import Task
 from flowagent.core.secret import masked
 from flowagent.core.topology import Place, Topology
+from flowagent.core.usage import Usage
 from flowagent.core.writes import WriteKind, Writes
 from flowagent.errors import ConflictError, StateError, StoreError
 
@@ -70,6 +71,7 @@ class Done(NamedTuple):
         ways: where it went.
         at: when, in seconds since 1970.
         seconds: how long its last attempt took.
+        usage: what it spent since its last record, if anything.
     """
 
     task: str
@@ -81,12 +83,13 @@ class Done(NamedTuple):
     ways: Sequence[Way]
     at: float
     seconds: float
+    usage: Usage | None
 
 
 def done_json(facts: Done) -> bytes:
     """The record of a task that is done."""
-    task, place, topology, parents, attempt, writes, ways, at, seconds = facts
-    return b'{"task":%b,"node":%b,"parents":[%b],"attempt":%b,"writes":%b,"to":%b,"at":%b,"s":%b}' % (
+    task, place, topology, parents, attempt, writes, ways, at, seconds, usage = facts
+    body = b'{"task":%b,"node":%b,"parents":[%b],"attempt":%b,"writes":%b,"to":%b,"at":%b,"s":%b}' % (
         to_json(task),
         place.json,
         to_json(parents[0]) if len(parents) == 1 else b",".join([to_json(parent) for parent in parents]),
@@ -96,6 +99,12 @@ def done_json(facts: Done) -> bytes:
         _stamp(int(at * 1000 + 0.5)),
         _lasted(int(seconds * 1_000_000 + 0.5)),
     )
+    return body if usage is None else _with(body, usage)
+
+
+def _with(body: bytes, usage: Usage | None) -> bytes:
+    """A record with what was spent; that key is there only if something was."""
+    return body if usage is None else b'%b,"usage":%b}' % (body[:-1], to_json(usage.plain()))
 
 
 @lru_cache(maxsize=8)
@@ -110,9 +119,9 @@ def _lasted(microseconds: int) -> bytes:
     return b"%.6f" % (microseconds / 1_000_000)
 
 
-def item(task: Task, data: bytes, at: float, seconds: float) -> bytes:
+def item(task: Task, data: bytes, at: float, seconds: float, usage: Usage | None = None) -> bytes:
     """An item of a map is done."""
-    return b'{"task":%b,"node":%b,"attempt":%d,"value":%b,"at":%.3f,"s":%.6f}' % (
+    body = b'{"task":%b,"node":%b,"attempt":%d,"value":%b,"at":%.3f,"s":%.6f}' % (
         to_json(task.id),
         task.place.json,
         task.attempt,
@@ -120,6 +129,7 @@ def item(task: Task, data: bytes, at: float, seconds: float) -> bytes:
         at,
         seconds,
     )
+    return _with(body, usage)
 
 
 def opened(task: Task, fields: Mapping[str, bytes], at: float) -> bytes:
@@ -132,9 +142,11 @@ def fields_json(fields: Mapping[str, bytes]) -> bytes:
     return b"{%b}" % b",".join(b"%b:%b" % (to_json(name), data) for name, data in fields.items())
 
 
-def failed(task: Task, failures: Sequence[Failure], *, final: bool, at: float, seconds: float) -> bytes:
+def failed(
+    task: Task, failures: Sequence[Failure], *, final: bool, at: float, seconds: float, usage: Usage | None = None
+) -> bytes:
     """An attempt failed; `final` says that no further attempt of this call follows."""
-    return to_json(
+    body = to_json(
         {
             "task": task.id,
             "node": task.place.name,
@@ -145,11 +157,15 @@ def failed(task: Task, failures: Sequence[Failure], *, final: bool, at: float, s
             "s": round(seconds, 6),
         }
     )
+    return _with(body, usage)
 
 
-def asked(question: Question, at: float) -> bytes:
+def asked(question: Question, at: float, usage: Usage | None = None) -> bytes:
     """A task asks something."""
-    return to_json({**asdict(question), "at": round(at, 3)})
+    told = asdict(question)
+    if question.about is None:
+        del told["about"]  # as in all records before there was one
+    return _with(to_json({**told, "at": round(at, 3)}), usage)
 
 
 def answered(question: Question, data: bytes, at: float) -> bytes:
@@ -170,6 +186,24 @@ def resolved(task: Task, writes: Writes, at: float) -> bytes:
 def plain(at: float, **facts: Any) -> bytes:
     """Any record whose facts are plain data."""
     return to_json({**facts, "at": round(at, 3)})
+
+
+def memo(task: Task, name: str, data: Any, at: float, usage: Usage | None = None) -> bytes:
+    """Something was done in the middle of a task and need not be done again."""
+    return _with(plain(at, task=task.id, name=name, data=data), usage)
+
+
+def attempted(
+    task: Task, at: float, name: str = "", data: Mapping[str, Any] | None = None, usage: Usage | None = None
+) -> bytes:
+    """A `once` node is called, or a step of a node that must not be done twice, which has a name and a memo."""
+    return _with(plain(at, task=task.id, **({"name": name, "data": data} if name else {})), usage)
+
+
+def usage_of(data: Mapping[str, Any]) -> Usage | None:
+    """What a record says was spent; what a later version may tell beside that is left aside."""
+    told = data.get("usage")
+    return None if told is None else Usage(**{name: told[name] for name in Usage.model_fields if name in told})
 
 
 # -- reading -------------------------------------------------------------------------------------------------------
@@ -243,6 +277,9 @@ def replay(machine: Machine, run_id: str, records: Iterable[Record]) -> None:
 
 
 def _tell(machine: Machine, record: Record, data: dict[str, Any]) -> None:
+    usage = usage_of(data) if "usage" in data else None
+    if usage is not None:
+        machine.spend(data["task"], usage)
     match record.kind:
         case "started" | "ended":
             return
@@ -254,7 +291,7 @@ def _tell(machine: Machine, record: Record, data: dict[str, Any]) -> None:
             fields = {name: data[name] for name in ("id", "task", "node", "name", "text", "schema", "purpose")}
             task = _task(machine, data["task"])
             machine.catch_up(task)
-            machine.ask(task, Question(**fields))
+            machine.ask(task, Question(**fields, about=data.get("about")))
         case "resolved":
             task = machine.tasks[data["task"]]
             machine.resolve(task, _writes(task.scope.topology.schema, data["writes"]))
@@ -283,6 +320,8 @@ def _tell_of_task(machine: Machine, record: Record, data: dict[str, Any], task: 
             machine.open(task, child.schema.load({name: to_json(value) for name, value in data["input"].items()}))
         case "memo":
             machine.memo(task, data["name"], data["data"])
+        case "attempted" if "name" in data:
+            machine.memo(task, data["name"], data["data"])
         case "attempted":
             task.attempted = True
         case _:
@@ -294,6 +333,9 @@ def answer(machine: Machine, question_id: str, value: Any) -> None:
     question = machine.questions[question_id]
     task = machine.answer(question_id, to_json(value).decode())
     if question.purpose == "once" and value == "retry":
+        if question.name != "once":
+            forget_begun(task, question.name)
+            return
         task.attempted = False
         task.attempt += 1
         task.answers = None
@@ -324,9 +366,25 @@ def retry_fresh(machine: Machine, names: Iterable[str]) -> None:
     """Some tasks are to be run again as if they had never begun."""
     for name in names:
         task = machine.tasks[name]
-        task.memos = task.answers = None
+        task.memos, task.answers = kept_when_fresh(task.memos), None
         if task.status == "failed":
             machine.retry(task)
+
+
+def forget_begun(task: Task, question: str) -> None:
+    """A step of which it was not known whether it was done may be done again."""
+    step = question.removeprefix("once:")
+    task.memos = {name: data for name, data in (task.memos or {}).items() if name != f"begun:{step}"}
+    task.answers = {name: data for name, data in (task.answers or {}).items() if name != question}
+
+
+def kept_when_fresh(memos: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """What is remembered of a task that begins anew: that some steps were begun that must not be done twice."""
+    kept = {name: data for name, data in (memos or {}).items() if name.startswith("begun:")}
+    for name, data in kept.items():
+        if f"step:{name.removeprefix('begun:')}" in (memos or {}):
+            kept[name] = {**data, "what": "was made before"}
+    return kept or None
 
 
 def _task(machine: Machine, name: str) -> Task:

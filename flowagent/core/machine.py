@@ -45,6 +45,7 @@ from flowagent.core.scope import NO_RESULTS, GroupKey, Scope, Task
 from flowagent.core.tips import folded_ends, tails_of
 from flowagent.core.topology import Place, Topology
 from flowagent.core.turns import Turns
+from flowagent.core.usage import Usage
 from flowagent.core.visits import mark_again, marked, number_of
 from flowagent.core.writes import NOTHING, Values, Writes, applied
 from flowagent.errors import StateError
@@ -204,6 +205,14 @@ class Machine:
     def memo(self, task: Task, name: str, data: Any) -> None:
         """Something was done through `ctx.step` and need not be done again."""
         task.memos = {**(task.memos or {}), name: data}
+
+    def spend(self, task_id: str, usage: Usage) -> None:
+        """A task has spent something: it counts in its graph and in all graphs around that."""
+        self.root.spent += usage
+        for name in ids.around(task_id):
+            holder = self.tasks.get(name)
+            if holder is not None and holder.child is not None:  # else it has been forgotten with its container
+                holder.child.spent += usage
 
     def resolve(self, task: Task, writes: Writes) -> None:
         """Settle a failed merge: the written fields are as given, whatever the branches wrote.

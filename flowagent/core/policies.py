@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Literal, TypeAlias
 
 OnFailure = Literal["finish", "continue", "cancel"]
@@ -74,16 +75,45 @@ class Limits:
         steps: node visits in all, cumulative over resumes. Routers and the items of maps are not counted;
             None means no limit.
         seconds: working time of one call, in seconds, or None. Waiting for answers is not counted.
+        requests: requests to models in all, cumulative over resumes and over all nested graphs, as those below.
+        tokens: tokens read and written. How many a request takes is known afterwards, so the last one may go over.
+        tool_calls: calls of tools.
+        cost: US dollars, kept as a `Decimal`. Likewise; requests of unknown price are not counted, which is told.
 
     Raises:
         ValueError: a number below what can be.
+
+    Example:
+        >>> Limits(requests=20, cost="0.50").cost
+        Decimal('0.50')
     """
 
     steps: int | None = 1000
     seconds: float | None = None
+    requests: int | None = None
+    tokens: int | None = None
+    tool_calls: int | None = None
+    cost: Decimal | float | str | None = None
 
     def __post_init__(self) -> None:
         if self.steps is not None and self.steps < 1:
             raise ValueError(f"Limits(steps={self.steps}): at least 1, or None for no limit")
         if self.seconds is not None and not self.seconds > 0:
             raise ValueError(f"Limits(seconds={self.seconds}): more than 0, or None for no limit")
+        for name in ("requests", "tokens", "tool_calls"):
+            most: int | None = getattr(self, name)
+            if most is not None and most < 1:
+                raise ValueError(f"Limits({name}={most}): at least 1, or None for no limit")
+        if self.cost is not None:
+            object.__setattr__(self, "cost", _dollars(self.cost))
+
+
+def _dollars(cost: Decimal | float | str) -> Decimal:
+    """An amount of money as it was written: 0.1 is a tenth, not the float beside it."""
+    try:
+        dollars = Decimal(str(cost))
+    except ArithmeticError:
+        dollars = Decimal("NaN")
+    if not (dollars.is_finite() and dollars > 0):
+        raise ValueError(f"Limits(cost={cost!r}): US dollars, more than 0, or None for no limit")
+    return dollars

@@ -24,6 +24,7 @@ from flowagent.core.policies import OnFailure
 from flowagent.core.schema import Schema
 from flowagent.core.scope import Scope, Task
 from flowagent.core.topology import Topology
+from flowagent.core.usage import Usage
 from flowagent.core.writes import Values, Write, Writes, applied
 from flowagent.errors import StateError
 
@@ -83,6 +84,7 @@ def _exported_scope(machine: Machine, scope: Scope) -> Data:
         "waiting": [arrows[arrow] for group in scope.groups.values() for arrow in group],
         "fired": [[join, visit, times] for (join, visit), times in scope.fired.items()],
         "tasks": [_exported_task(machine, task, arrows, place) for task in tasks],
+        **({"spent": scope.spent.plain()} if scope.spent else {}),
     }
 
 
@@ -130,6 +132,7 @@ def _exported_commit(schema: Schema, commit: Commit, place: dict[Commit, int]) -
 
 def _restore_scope(machine: Machine, scope: Scope, data: Data) -> None:
     schema = scope.topology.schema
+    scope.spent = Usage(**data.get("spent", {}))
     commits = [_restored_commit(schema, one) for one in data["commits"]]
     for commit, one in zip(commits, data["commits"], strict=True):
         _link(scope, commits, commit, one)

@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pydantic import ConfigDict
+from pydantic import BaseModel, ConfigDict
 
 from flowagent.core import calls
 from flowagent.core.facts import Question, Way
@@ -38,14 +38,24 @@ def gate_codec(task: Task, node: GateNode) -> Codec:
     return codec_of(node.schema, ConfigDict(), secret=node.into in task.scope.topology.schema.secrets)
 
 
-def once_question(task: Task, what: str) -> Question:
-    """The question about a side effect whose outcome nobody knows."""
+def once_question(task: Task, what: str, *, step: str = "", schema: Any = None) -> Question:
+    """The question about a side effect whose outcome nobody knows.
+
+    Args:
+        task: whose it was.
+        what: what became of the call, as far as that is known.
+        step: the name of the step of the node that was called; "" for the node itself.
+        schema: the JSON schema of what a step would have returned.
+    """
+    name = f"once:{step}" if step else "once"
+    called = f"step `{step}` of `{task.place.name}`" if step else f"`{task.place.name}`"
     return Question(
-        id=f"{task.id}?once",
+        id=f"{task.id}?{name}",
         task=task.id,
         node=task.place.name,
-        name="once",
-        text=f"`{task.place.name}` must not be called twice, and a call of it {what}: {ONCE_ANSWERS}",
+        name=name,
+        text=f"{called} must not be called twice, and a call of it {what}: {ONCE_ANSWERS}",
+        schema=schema,
         purpose="once",
     )
 
@@ -102,7 +112,7 @@ def _question(machine: Machine, name: str) -> Question:
 
 def _fitting(machine: Machine, question: Question, answer: Any) -> bytes:
     if question.purpose == "once":
-        secret = bool(machine.tasks[question.task].scope.topology.schema.secrets)
+        secret = bool(machine.tasks[question.task].scope.topology.schema.secrets) or asks_secret(question.schema)
         return _fitting_once(question, answer, secret=secret)
     task = machine.tasks[question.task]
     node = task.place.node
@@ -122,26 +132,35 @@ def _fitting(machine: Machine, question: Question, answer: Any) -> bytes:
 def _fitting_once(question: Question, answer: Any, *, secret: bool) -> bytes:
     if answer not in ("retry", "abort") and not (isinstance(answer, dict) and set(answer) == {"result"}):
         raise AnswerError(f"the answer to `{question.id}` does not fit: {ONCE_ANSWERS}")
-    if secret and isinstance(answer, dict):  # which part of the result is, only the node's update will tell
-        return b'{"result":%b}' % _as_plain(question, revealed(answer["result"]), secret=True)
-    return _as_plain(question, answer)
+    if not isinstance(answer, dict):
+        return _as_plain(question, answer)
+    result = revealed(answer["result"]) if secret else answer["result"]
+    data = _as_plain(question, result, secret=secret)
+    if question.schema is not None:
+        _hold_to_schema(question, json.loads(unsealed(data) if secret else data), hidden=secret)
+    # Which part of the result is secret, only the node's update will tell.
+    return b'{"result":%b}' % data
 
 
 def _by_json_schema(question: Question, answer: Any) -> bytes:
     """What a node asked is checked by the JSON schema that it was asked with; the type is the node's own."""
+    if hidden := asks_secret(question.schema):
+        answer = revealed(answer)
+    elif isinstance(answer, BaseModel):  # the node's type makes it anew from what it says
+        answer = answer.model_dump(mode="json", by_alias=True, round_trip=True)
+    data = _as_plain(question, answer, secret=hidden)
+    _hold_to_schema(question, json.loads(unsealed(data) if hidden else data), hidden=hidden)
+    return data
+
+
+def _hold_to_schema(question: Question, plain: Any, *, hidden: bool) -> None:
     from jsonschema import Draft202012Validator  # noqa: PLC0415  # only answers to nodes need it (P14)
     from jsonschema.exceptions import best_match  # noqa: PLC0415  # likewise
 
-    if hidden := asks_secret(question.schema):
-        answer = revealed(answer)
-    data = _as_plain(question, answer, secret=hidden)
-    found = best_match(
-        Draft202012Validator(question.schema).iter_errors(json.loads(unsealed(data) if hidden else data))
-    )
+    found = best_match(Draft202012Validator(question.schema).iter_errors(plain))
     if found is not None:
         problem = f"{MASK} (its `{found.validator}`)" if hidden else found.message
         raise AnswerError(f"the answer to `{question.id}` does not fit: {problem}")
-    return data
 
 
 def _as_plain(question: Question, answer: Any, *, secret: bool = False) -> bytes:

@@ -16,6 +16,7 @@ from flowagent.core.policies import Durability
 from flowagent.core.position import export
 from flowagent.core.records import Record, RecordKind, Snapshot, Status
 from flowagent.core.scope import Task
+from flowagent.core.usage import Usage
 from flowagent.core.writes import Writes, tupled
 
 if TYPE_CHECKING:
@@ -102,11 +103,13 @@ class Recorder:
         self.pending.append((kind, data))
         self.noted += 1
 
-    def note_done(self, task: Task, writes: Writes, ways: Sequence[Way], at: float, seconds: float) -> None:
+    def note_done(
+        self, task: Task, writes: Writes, ways: Sequence[Way], at: float, seconds: float, usage: Usage | None
+    ) -> None:
         """Add to the next commit that a task is done; see `Done`."""
         parents = task.parents
         ids = (parents[0].id,) if len(parents) == 1 else tuple([parent.id for parent in parents])
-        facts = (task.id, task.place, task.scope.topology, ids, task.attempt, writes, ways, at, seconds)
+        facts = (task.id, task.place, task.scope.topology, ids, task.attempt, writes, ways, at, seconds, usage)
         self.pending.append(tupled(Done, facts))
         self.noted += 1
 

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from typing_extensions import TypeVar
 
 from flowagent.core.facts import Question, TaskStatus
+from flowagent.core.usage import NO_USAGE, Usage
 from flowagent.core.writes import Values
 from flowagent.errors import FlowAgentError, NodeError
 
@@ -42,6 +43,7 @@ class Run(Generic[StateT]):
         reason: a line on why it stopped where it did, such as which limit was reached.
         store: where its journal is.
         warnings: what `check` found odd about the graph.
+        usage: what was recorded as spent, in all graphs and by failed attempts too.
     """
 
     run_id: str
@@ -55,6 +57,7 @@ class Run(Generic[StateT]):
     reason: str = ""
     store: Store = field(repr=False, compare=False)
     warnings: tuple[str, ...] = ()
+    usage: Usage = NO_USAGE
     _topology: Topology = field(repr=False, compare=False)
     _unfinished: Mapping[str, tuple[TaskStatus, int]] = field(
         repr=False, compare=False, default_factory=dict[str, tuple[TaskStatus, int]]
@@ -76,6 +79,15 @@ class Run(Generic[StateT]):
         """What was recorded of each task, in the order in which it was."""
         history = importlib.import_module("flowagent.core.history")
         return cast("tuple[Step, ...]", history.steps_of(self.run_id, self.records))
+
+    def usage_by_node(self) -> dict[tuple[str, ...], Usage]:
+        """What each node has spent, by its path: the names of the nodes around it and its own, as in `Graph.draw`.
+
+        Nodes that spent nothing are left out; one that holds a graph has spent what the nodes inside it have, which
+        are told apart. All of them together are `usage`.
+        """
+        history = importlib.import_module("flowagent.core.history")
+        return cast("dict[tuple[str, ...], Usage]", history.usage_by_node(self.run_id, self.records))
 
     def state_at(self, seq: int) -> StateT:
         """The state after record number `seq`.

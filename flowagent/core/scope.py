@@ -12,10 +12,12 @@ from typing import Any, TypeAlias
 
 from pydantic import BaseModel
 
+from flowagent.core.accounts import Account
 from flowagent.core.commits import Arrow, Commit, Mark, Marks, Sent
 from flowagent.core.facts import Failure, TaskStatus
 from flowagent.core.slots import Slots
 from flowagent.core.topology import Place, Topology
+from flowagent.core.usage import NO_USAGE, Usage
 from flowagent.core.writes import NOTHING, Values, Writes
 
 GroupKey: TypeAlias = tuple[int, str]
@@ -57,9 +59,11 @@ class Task:
         answers: what was answered, by the question's name, as JSON.
         attempted: whether a `once` node was started and no outcome is known.
         counted: whether it is counted as a step, or need not be: routers and items never are.
+        account: what the attempt under way has spent and reserved, if it has.
     """
 
     __slots__ = (
+        "account",
         "answers",
         "arrows",
         "attempt",
@@ -127,6 +131,7 @@ class Task:
         self.memos: dict[str, Any] | None = None
         self.answers: dict[str, Any] | None = None
         self.attempted = False
+        self.account: Account | None = None
 
     def __repr__(self) -> str:
         return f"<Task {self.id} {self.status}>"
@@ -149,6 +154,7 @@ class Scope:
         ended: the tokens that have arrived at END.
         values: the final state, once nothing is live.
         since: the update from START to it, for nested graphs.
+        spent: what was recorded as spent in it and in the graphs inside it.
     """
 
     __slots__ = (
@@ -162,6 +168,7 @@ class Scope:
         "owner",
         "prefix",
         "since",
+        "spent",
         "start",
         "topology",
         "values",
@@ -182,6 +189,7 @@ class Scope:
         self.ended: list[Arrow] = []
         self.values: Values | None = None
         self.since: Writes = NOTHING
+        self.spent: Usage = NO_USAGE
         self._shown: tuple[Values, BaseModel] | None = None
 
     def handed(self, values: Values) -> BaseModel:

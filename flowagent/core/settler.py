@@ -13,15 +13,17 @@ from pydantic import BaseModel
 from flowagent.core import calls, journal
 from flowagent.core.attempts import Outcome
 from flowagent.core.containers import mapped_items
-from flowagent.core.events import Asked, TaskDone, TaskStarted
+from flowagent.core.events import Asked, TaskStarted
 from flowagent.core.facts import Failure, Question, Way
 from flowagent.core.fields import text_of
 from flowagent.core.machine import Machine
 from flowagent.core.nodes import GateNode, MapNode
+from flowagent.core.purse import Purse
 from flowagent.core.questions import gate_codec, gate_question, once_question, once_update
 from flowagent.core.recorder import Recorder
 from flowagent.core.scope import Task
 from flowagent.core.teller import Teller
+from flowagent.core.usage import Usage
 from flowagent.core.writes import NOTHING, Writes
 from flowagent.errors import FlowAgentError, RoutingError, StateError
 
@@ -30,12 +32,19 @@ class Settler:
     """Decides nothing about order: only what a return value, an error or an answer means for its task."""
 
     def __init__(
-        self, run_id: str, machine: Machine, recorder: Recorder, teller: Teller, clock: Callable[[], float]
+        self,
+        run_id: str,
+        machine: Machine,
+        recorder: Recorder,
+        teller: Teller,
+        purse: Purse,
+        clock: Callable[[], float],
     ) -> None:
         self._run_id = run_id
         self._machine = machine
         self._recorder = recorder
         self._teller = teller
+        self._purse = purse
         self._clock = clock
 
     # -- attempts --------------------------------------------------------------------------------------------------
@@ -44,7 +53,8 @@ class Settler:
         """An attempt has ended."""
         task = outcome.task
         if outcome.paused:
-            return None  # its question is recorded already
+            self.note_spent(task)  # its question is recorded already
+            return None
         if outcome.error is not None:
             return self.fail(task, outcome.error, outcome.seconds)
         return self.take(task, outcome.returned, outcome.view, outcome.seconds)
@@ -67,7 +77,8 @@ class Settler:
         return None
 
     def _finish(self, task: Task, writes: Writes, ways: Sequence[Way], seconds: float) -> None:
-        self._recorder.note_done(task, writes, ways, self._clock(), seconds)
+        usage = None if task.account is None else self._purse.record(task)
+        self._recorder.note_done(task, writes, ways, self._clock(), seconds, usage)
         if self._teller.is_heard:
             self._teller.done(task, writes, ways, seconds)
             self._warn_of_conflicts(task, writes)
@@ -75,9 +86,10 @@ class Settler:
 
     def _finish_item(self, task: Task, returned: Any, seconds: float) -> None:
         value, data = calls.item_result(task, returned)
-        self._recorder.note("item", journal.item(task, data, self._clock(), seconds))
+        usage = None if task.account is None else self._purse.record(task)
+        self._recorder.note("item", journal.item(task, data, self._clock(), seconds, usage))
         self._machine.finish_item(task, value, data)
-        self._teller.of(TaskDone, task, update={}, to=(), seconds=seconds)
+        self._teller.item_done(task, seconds)
 
     def _warn_of_conflicts(self, task: Task, writes: Writes) -> None:
         """Tell of branches that will not agree before more is spent on them."""
@@ -115,7 +127,8 @@ class Settler:
         return None
 
     def _note_failed(self, task: Task, failures: Sequence[Failure], *, final: bool, seconds: float = 0.0) -> None:
-        data = journal.failed(task, failures, final=final, at=self._clock(), seconds=seconds)
+        usage = self._purse.record(task)
+        data = journal.failed(task, failures, final=final, at=self._clock(), seconds=seconds, usage=usage)
         self._recorder.note("failed", data)
 
     def note_unmerged(self) -> None:
@@ -186,13 +199,22 @@ class Settler:
 
     def ask(self, task: Task, question: Question) -> None:
         """A task waits for an answer."""
-        self._recorder.note("asked", journal.asked(question, self._clock()))
+        self._recorder.note("asked", journal.asked(question, self._clock(), self._purse.record(task)))
         self._machine.ask(task, question)
         self._teller.of(Asked, task, question=question)
 
     def remember(self, task: Task, name: str, data: dict[str, Any]) -> None:
         """Something was done through `ctx.step`, or a wake time was set."""
-        self._recorder.note("memo", journal.plain(self._clock(), task=task.id, name=name, data=data))
+        self._note_memo(task, name, data, self._purse.record(task))
+
+    def note_spent(self, task: Task) -> None:
+        """Record what an attempt spent of which no other record tells, as it was put back or waits."""
+        usage = self._purse.record(task)
+        if usage is not None:
+            self._note_memo(task, "spent", None, usage)
+
+    def _note_memo(self, task: Task, name: str, data: Any, usage: Usage | None) -> None:
+        self._recorder.note("memo", journal.memo(task, name, data, self._clock(), usage))
         self._machine.memo(task, name, data)
 
     # -- once ----------------------------------------------------------------------------------------------------------
@@ -206,9 +228,15 @@ class Settler:
         if task.attempted:
             self.ask_what_became(task, "was interrupted")
             return False
-        self._recorder.note("attempted", journal.plain(self._clock(), task=task.id))
+        self._recorder.note("attempted", journal.attempted(task, self._clock()))
         task.attempted = True
         return True
+
+    def begin_step(self, task: Task, name: str, data: dict[str, Any]) -> None:
+        """A step of a node begins that must not be done twice."""
+        usage = self._purse.record(task)
+        self._recorder.note("attempted", journal.attempted(task, self._clock(), name, data, usage))
+        self._machine.memo(task, name, data)
 
     def ask_what_became(self, task: Task, what: str) -> None:
         """A side effect that must not repeat has an outcome that nobody knows."""

@@ -139,6 +139,7 @@ def as_run(
         reason=reason,
         store=place.store,
         warnings=place.warnings,
+        usage=machine.root.spent,
         _topology=place.topology,
         _unfinished={task.id: (task.status, len(task.results)) for task in machine.tasks.values()},
     )

@@ -9,6 +9,7 @@ from flowagent.core.events import Emitted, Event, TaskDone, TaskFailed, Warned
 from flowagent.core.facts import Failure, Way
 from flowagent.core.scope import Task
 from flowagent.core.secret import MASK
+from flowagent.core.usage import NO_USAGE, Usage
 from flowagent.core.writes import Writes
 
 Listener: TypeAlias = Callable[[Event], None]
@@ -50,11 +51,15 @@ class Teller:
         if topology.schema.secrets:
             update = {name: MASK if name in topology.schema.secrets else value for name, value in update.items()}
         to = tuple(places[way.head].name for way in ways)
-        self.of(TaskDone, task, update=update, to=to, seconds=seconds)
+        self.of(TaskDone, task, update=update, to=to, seconds=seconds, usage=_spent(task))
 
     def failed(self, task: Task, failures: tuple[Failure, ...], retry_in: float | None = None) -> None:
         """Tell that an attempt failed."""
-        self.of(TaskFailed, task, failures=failures, retry_in=retry_in)
+        self.of(TaskFailed, task, failures=failures, retry_in=retry_in, usage=_spent(task))
+
+    def item_done(self, task: Task, seconds: float) -> None:
+        """Tell that an item of a map is done."""
+        self.of(TaskDone, task, update={}, to=(), seconds=seconds, usage=_spent(task))
 
     def emitted(self, task: Task, name: str, data: Any) -> None:
         """Pass on what a node emitted."""
@@ -63,6 +68,11 @@ class Teller:
     def warning(self, task: Task, text: str) -> None:
         """Say that something is odd."""
         self.of(Warned, task, text=text)
+
+
+def _spent(task: Task) -> Usage:
+    """What the attempt has spent that is over now."""
+    return NO_USAGE if task.account is None else task.account.total
 
 
 def path_of(task: Task) -> tuple[str, ...]:

@@ -138,6 +138,14 @@ class RemoteModel(ABC):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
 
+    def written(self, request: ModelRequest) -> dict[str, Any]:
+        """A request as the provider's package is called with it; nothing is sent.
+
+        Raises:
+            ModelError: the model does not accept something about it (`unsupported`).
+        """
+        return self._written(request).fields
+
     async def request(self, request: ModelRequest) -> Reply:
         """Answer, after retries if need be.
 

@@ -1,0 +1,77 @@
+"""Keeps secrets out of texts: what is secret in arguments, and the mask in its place wherever a text quotes it."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# (It looks into users' arguments, whose types are only known when it runs.)
+from __future__ import annotations
+
+import base64
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+from urllib.parse import quote
+
+from pydantic import BaseModel, Secret, SecretBytes, SecretStr
+
+from flowagent.core.secret import MASK, marked_in, revealed
+
+_SHORTEST: Final = 4
+"""The shortest secret that is looked for in texts: shorter ones may be part of any word."""
+
+
+def secrets_of(arguments: Mapping[str, Any], hidden: Iterable[str]) -> frozenset[str]:
+    """The texts that must not be shown.
+
+    Args:
+        arguments: validated.
+        hidden: the names of those that are secret, or hold something that is.
+    """
+    values = [arguments[name] for name in hidden]
+    return frozenset(text for value in values for text in _texts(value, is_secret=_is_plain(value)))
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value is text or a number itself, so that its parameter must be marked as a whole."""
+    return isinstance(value, (str, bytes, int, float))
+
+
+def _texts(value: Any, *, is_secret: bool) -> Iterator[str]:
+    """The texts of secrets in a value."""
+    if isinstance(value, (SecretStr, SecretBytes, Secret)):
+        yield from _texts(revealed(value), is_secret=True)
+    elif _is_plain(value):
+        if is_secret:
+            yield value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)
+    else:
+        for item, is_marked in _parts(value):
+            yield from _texts(item, is_secret=is_secret or is_marked)
+
+
+def _parts(value: Any) -> Iterator[tuple[Any, bool]]:
+    """What a value holds, and whether each part is marked as secret."""
+    match value:
+        case BaseModel():
+            marked = marked_in(type(value))
+            yield from ((item, name in marked) for name, item in value)
+        case Mapping():
+            yield from ((item, False) for item in value.values())
+        case list() | tuple() | set() | frozenset():
+            yield from ((item, False) for item in value)
+        case _ if dataclasses.is_dataclass(value):
+            yield from ((getattr(value, one.name), False) for one in dataclasses.fields(value))
+        case _:
+            pass
+
+
+def scrubbed(text: str, secrets: Iterable[str]) -> str:
+    """A text with the mask in place of each secret: in clear, in base64 and as part of a URL."""
+    for secret in sorted(set(secrets), key=len, reverse=True):
+        if len(secret) >= _SHORTEST:
+            for form in _forms(secret):
+                text = text.replace(form, MASK)
+    return text
+
+
+def _forms(secret: str) -> tuple[str, ...]:
+    data = secret.encode(errors="surrogatepass")
+    plain, urlsafe = base64.b64encode(data).decode(), base64.urlsafe_b64encode(data).decode()
+    return (secret, plain, plain.rstrip("="), urlsafe, urlsafe.rstrip("="), quote(data, safe=""))

@@ -1,0 +1,108 @@
+"""What a model is told when a call comes to nothing: text that it can act on, without secrets or tracebacks."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# (It looks into users' arguments, whose types are only known when it runs.)
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from pydantic_core import from_json, to_json
+
+from flowagent.core.fields import text_of
+from flowagent.core.secret import MASK
+from flowagent.errors import ToolError, ToolRetry
+from flowagent.tools.body import ArgumentsError, short_text
+from flowagent.tools.hiding import scrubbed
+from flowagent.tools.names import nearest_first
+from flowagent.tools.strict import Json, kinds_of
+
+_LONGEST: Final = 4000
+"""The longest text of an exception that a model is told."""
+
+
+def unknown(name: str, known: Sequence[str]) -> str:
+    """There is no tool of that name."""
+    if not known:
+        return f"There is no tool `{name}`, and no other either: answer without tools."
+    names = ", ".join(f"`{one}`" for one in nearest_first(name, known))
+    return f"There is no tool `{name}`. There are, the nearest first: {names}. Call one of them, or answer without."
+
+
+def invalid(name: str, error: ArgumentsError, schema: Json) -> str:
+    """The arguments do not fit; the tool was not called."""
+    problems = "\n".join(f"- {problem}" for problem in error.problems)
+    return (
+        f"The arguments of `{name}` do not fit, so it was not called:\n{problems}\n"
+        f"Its parameters: {parameters(schema)}. Call it again with all of them right."
+    )
+
+
+def parameters(schema: Json) -> str:
+    """The parameters of a tool in one line."""
+    required = schema.get("required", ())
+    told = [
+        f"`{name}` ({' or '.join(_kinds(part, schema))}{'' if name in required else ', optional'})"
+        for name, part in schema.get("properties", {}).items()
+    ]
+    return ", ".join(told) or "none"
+
+
+def _kinds(part: Any, root: Json) -> list[str]:
+    kinds = sorted(kinds_of(part, root))
+    return kinds if len(kinds) < 7 else ["anything"]  # all kinds there are
+
+
+def failed(name: str, error: Exception, secrets: Iterable[str]) -> str:
+    """The tool has raised: its own words if it meant the model to hear them, else the kind of error and its text."""
+    text = scrubbed(short_text(text_of(error), _LONGEST), secrets)
+    match error:
+        case ToolRetry():
+            return f"`{name}` must be called in another way: {text}"
+        case ToolError():
+            return text or f"`{name}` failed."
+        case _:
+            return f"`{name}` failed: {type(error).__name__}{': ' if text else ''}{text}"
+
+
+def forbidden(name: str) -> str:
+    """The tool is not allowed in this run."""
+    return f"`{name}` is not allowed here, and was not called. Go on without it."
+
+
+def cut_off(name: str) -> str:
+    """The reply that asked for the call was cut."""
+    return (
+        f"Your reply was cut off at the limit of its length, so `{name}` was not called, nor any other tool of that "
+        "reply. Call it again with shorter arguments, or do the work in smaller pieces."
+    )
+
+
+def denied(name: str, reason: str) -> str:
+    """A person has denied the call."""
+    because = f": {reason}" if reason else "."
+    return f"The call of `{name}` was denied by the person in charge, and was not made{because}"
+
+
+def question(name: str, shown: Mapping[str, Any], place: str, reason: str) -> str:
+    """What is asked of who decides over a call."""
+    why = f" {reason}." if reason else ""
+    return f"`{name}` is to be called with {to_json(shown).decode()} in `{place}`.{why} Approve, deny, answer or abort?"
+
+
+def shown(arguments: Mapping[str, Any], secrets: Iterable[str]) -> dict[str, Any]:
+    """Validated arguments as plain data that may be shown."""
+    hidden = frozenset(secrets)
+    return {name: MASK if name in hidden else to_plain(value, name) for name, value in arguments.items()}
+
+
+def to_plain(value: Any, name: str) -> Any:
+    """A validated argument as plain data; what has no JSON form is told by its type."""
+    try:
+        return _json(value)
+    except ValueError:
+        return f"<{type(value).__name__} {name}>"
+
+
+def _json(value: Any) -> Any:
+    return from_json(to_json(value, inf_nan_mode="strings", bytes_mode="base64"))
