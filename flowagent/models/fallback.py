@@ -17,6 +17,9 @@ FALL_BACK_ON: Final = frozenset[ModelErrorKind](get_args(ModelErrorKind)) - {"ba
 its service. What is wrong with the request itself, was refused for what it says, or is switched off, stays an error."""
 
 
+LOST: Final = Usage(requests=1, failed=1, unmeasured=1, unpriced=1)
+
+
 class Fallback:
     """A model made of several: each is asked when the one before it failed.
 
@@ -175,7 +178,14 @@ def _told(part: StreamPart, before: bool) -> bool:
 
 
 def _spent(failed: Iterable[ModelError]) -> Usage:
-    return sum((error.usage or NO_USAGE for error in failed), start=NO_USAGE)
+    return sum((_cost(error) for error in failed), start=NO_USAGE)
+
+
+def _cost(error: ModelError) -> Usage:
+    """What a failure cost; one that does not say may have cost anything, unless nobody was asked."""
+    if error.usage is not None:
+        return error.usage
+    return NO_USAGE if error.kind in {"unsupported", "forbidden"} else LOST
 
 
 def _with_spent(reply: Reply, failed: Sequence[ModelError]) -> Reply:

@@ -49,9 +49,9 @@ SHORTEST: Final = 8
 def redacted(text: str) -> str:
     """A text without secrets.
 
-    Taken out are what has the form of a known kind of key or token, what stands as JSON under a name such as `password`,
-    and the values of environment variables with such a name, also in base64. Other secrets are not known here: give the recorder a
-    function of your own that takes them out and calls this one.
+    Taken out are what has the form of a known kind of key or token, what stands as JSON under a name such as
+    `password`, and the values of environment variables with such a name, also in base64. Other secrets are not known
+    here: give the recorder a function of your own that takes them out and calls this one.
 
     Example:
         >>> redacted("the key sk-test-123456 is mine")

@@ -12,9 +12,10 @@ from flowagent.errors import ModelError
 from flowagent.models.base import ModelRequest, Profile, Reply, StreamPart, drained
 from flowagent.models.deltas import Chunk, checked_chunk, deltas
 from flowagent.models.fingerprint import fingerprint, told
+from flowagent.models.program import ANYTHING, DEFAULT_CHUNK
 from flowagent.models.recordings import Recording, read_recordings
 from flowagent.models.redaction import Redact, redacted, redacted_request
-from flowagent.models.scripted import ANYTHING, DEFAULT_CHUNK, UnexpectedRequest
+from flowagent.models.scripted import UnexpectedRequest
 
 
 class Replay:

@@ -5,42 +5,14 @@ The words for steps are in `flowagent.models.steps`; all of it can be imported f
 
 from __future__ import annotations
 
-import re
-import threading
-from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import aclosing
-from typing import Final, cast, get_args
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import cast
 
-from flowagent.errors import ModelError
-from flowagent.models.base import (
-    Effort,
-    ModelRequest,
-    Profile,
-    Reply,
-    Settings,
-    StreamPart,
-    TextDelta,
-    Waiting,
-    drained,
-)
-from flowagent.models.deltas import Chunk, checked_chunk, deltas
-from flowagent.models.messages import AssistantMessage, ReplyPart, Thinking, ToolCall
+from flowagent.models.base import ModelRequest, Profile
+from flowagent.models.deltas import Chunk
+from flowagent.models.program import ANYTHING, DEFAULT_CHUNK, CallIds, Program
 from flowagent.models.shown import shown
-from flowagent.models.steps import Piece, Step, checked_step, estimated, played
-
-ANYTHING: Final = Profile(
-    strict_tools=True,
-    output=True,
-    output_with_tools=True,
-    media=("*/*",),
-    settings=frozenset(Settings.__annotations__),
-    efforts=get_args(Effort),
-    thinking="adaptive",
-)
-"""The profile of a model that accepts everything; the starting one of models that are programs."""
-
-DEFAULT_CHUNK: Final = 8
+from flowagent.models.steps import Step, checked_step
 
 
 class UnexpectedRequest(AssertionError):
@@ -57,76 +29,7 @@ class UnexpectedRequest(AssertionError):
         super().__init__(f"{message}; the request was:\n{shown(request)}")
 
 
-class _Program(ABC):
-    """A model whose answers are steps: it fills in ids and usage, streams, and keeps what it was asked."""
-
-    def __init__(self, name: str, profile: Profile, chunk: Chunk) -> None:
-        self._name = name
-        self._profile = profile
-        self._chunk = checked_chunk(chunk)
-        self._lock = threading.Lock()
-        self._asked: list[ModelRequest] = []
-
-    @property
-    def name(self) -> str:
-        """Who it is, as `provider:model`."""
-        return self._name
-
-    @property
-    def profile(self) -> Profile:
-        """What it accepts."""
-        return self._profile
-
-    @property
-    def requests(self) -> Sequence[ModelRequest]:
-        """What it was asked so far, in order."""
-        with self._lock:
-            return tuple(self._asked)
-
-    async def request(self, request: ModelRequest) -> Reply:
-        """Answer."""
-        return await drained(self.stream(request))
-
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamPart]:
-        """Answer, telling parts as they come; the last one is the `Reply`."""
-        step, calls = self._next(request)
-        told = ""
-        async with aclosing(played(step, request)) as pieces:
-            try:
-                async for piece in pieces:
-                    if isinstance(piece, Reply | AssistantMessage):
-                        for part in self._ending(request, piece, calls):
-                            yield part
-                    else:
-                        told = _void(told, piece)
-                        yield piece
-            except ModelError as error:
-                error.model = error.model or self._name
-                error.partial = error.partial or told
-                raise
-
-    @abstractmethod
-    def _next(self, request: ModelRequest) -> tuple[Step, _Calls]:
-        """The step that answers a request, which is noted as asked, and what numbers its calls."""
-
-    def _ending(self, request: ModelRequest, said: Reply | AssistantMessage, calls: _Calls) -> Iterator[StreamPart]:
-        reply = said if isinstance(said, Reply) else self._replied(request, said, calls)
-        yield from deltas(reply.message, self._chunk)
-        yield reply
-
-    def _replied(self, request: ModelRequest, message: AssistantMessage, calls: _Calls) -> Reply:
-        provider, _, model = self._name.partition(":")
-        with self._lock:
-            parts = tuple(calls.named(part, request, provider) for part in message.parts)
-        whole = message.model_copy(
-            update={"parts": parts, "model": message.model or model, "provider": message.provider or provider}
-        )
-        return Reply(
-            message=whole.model_copy(update={"usage": message.usage or estimated(request, whole)}), first_token=0.0
-        )
-
-
-class Scripted(_Program):
+class Scripted(Program):
     """A model that answers step by step, for tests and examples.
 
     Calls get the ids `call-1`, `call-2`, ..., counted for each script and on from those in the conversation. Usage
@@ -214,7 +117,7 @@ class Scripted(_Program):
             count = "1 step was" if len(left) == 1 else f"{len(left)} steps were"
             raise AssertionError("\n".join([f"{count} not asked for in the script of `{self._name}`:", *left]))
 
-    def _next(self, request: ModelRequest) -> tuple[Step, _Calls]:
+    def _next(self, request: ModelRequest) -> tuple[Step, CallIds]:
         key = self._find(request)
         with self._lock:
             self._asked.append(request)
@@ -228,7 +131,7 @@ class Scripted(_Program):
             return script.steps[len(script.asked) - 1], script.calls
 
 
-class FunctionModel(_Program):
+class FunctionModel(Program):
     """A model that answers by a function.
 
     Args:
@@ -257,28 +160,10 @@ class FunctionModel(_Program):
         super().__init__(name or f"function:{getattr(answer, '__name__', 'answer')}", profile, chunk)
         self._answer = answer
 
-    def _next(self, request: ModelRequest) -> tuple[Step, _Calls]:
+    def _next(self, request: ModelRequest) -> tuple[Step, CallIds]:
         with self._lock:
             self._asked.append(request)
-        return self._answer, _Calls()
-
-
-class _Calls:
-    """Gives calls their ids: on from its own last one, and from the last one in the conversation."""
-
-    def __init__(self) -> None:
-        self._last = 0
-
-    def named(self, part: ReplyPart, request: ModelRequest, provider: str) -> ReplyPart:
-        """A part with the id or provider that its maker left open."""
-        match part:
-            case ToolCall(id=""):
-                self._last = max(self._last, _last_call(request)) + 1
-                return part.model_copy(update={"id": f"call-{self._last}"})
-            case Thinking(provider=""):
-                return part.model_copy(update={"provider": provider})
-            case _:
-                return part
+        return self._answer, CallIds()
 
 
 class _Script:
@@ -287,7 +172,7 @@ class _Script:
     def __init__(self, steps: Iterable[Step]) -> None:
         self.steps = tuple(checked_step(step) for step in steps)
         self.asked: list[ModelRequest] = []
-        self.calls = _Calls()
+        self.calls = CallIds()
 
     def left(self, key: str) -> list[str]:
         of_key = f" of {key!r}" if key else ""
@@ -302,17 +187,6 @@ class _Script:
 
 def _listed(steps: Step | Sequence[Step]) -> Sequence[Step]:
     return cast("Sequence[Step]", steps) if isinstance(steps, list | tuple) else (cast("Step", steps),)
-
-
-def _void(told: str, piece: Piece) -> str:
-    """The text that a stream has told so far, after one more piece."""
-    match piece:
-        case TextDelta(text=text):
-            return told + text
-        case Waiting(restarted=True):
-            return ""
-        case _:
-            return told
 
 
 def _said(keys: tuple[str, ...]) -> Callable[[ModelRequest], str]:
@@ -331,9 +205,3 @@ def _said(keys: tuple[str, ...]) -> Callable[[ModelRequest], str]:
         return found[0]
 
     return find
-
-
-def _last_call(request: ModelRequest) -> int:
-    """The highest number of a call in a conversation that is named as scripted models name them."""
-    ids = [call.id for message in request.messages if message.role == "assistant" for call in message.calls]
-    return max((int(match[1]) for id_ in ids if (match := re.fullmatch(r"call-(\d{1,9})", id_))), default=0)
