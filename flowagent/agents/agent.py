@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, cast
 
 from typing_extensions import TypeVar, Unpack
 
+from flowagent.agents.calling import running_for
 from flowagent.agents.deciding import AtLimit, Rules
 from flowagent.agents.delegate import AgentTool, Delegates, delegates_in
 from flowagent.agents.embedding import as_map, as_node
@@ -34,12 +35,11 @@ from flowagent.models.messages import Media, Message, Text, UserMessage, user
 from flowagent.models.opening import open_model
 from flowagent.models.remote import RemoteModel
 from flowagent.tools.registry import Registry
-from flowagent.tools.running import Running
 from flowagent.tools.toolbox import Toolbox, ToolSource
 
 if TYPE_CHECKING:
+    from flowagent.core.bodies import ChildGraph
     from flowagent.core.definition import Definition
-    from flowagent.core.nodes import ChildGraph
 
 OutputT = TypeVar("OutputT", default=str)
 DepsT = TypeVar("DepsT", default=Any)
@@ -187,7 +187,7 @@ class Agent(Generic[OutputT, DepsT]):
         """Its tools, resolved."""
         made = [_as_tool(one) for one in self.tools]
         plain = [one.tool if isinstance(one, AgentTool) else one for one in made]
-        running = Running(max_result_tokens=self.max_result_tokens)
+        running = running_for(self.hooks, self.guardrails, self.max_result_tokens)
         return Toolbox(plain, registry=self.registry, reserved=[TOOL_NAME], running=running)
 
     @property

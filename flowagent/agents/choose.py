@@ -15,8 +15,8 @@ from flowagent.agents.template import Template
 from flowagent.core.context import Context
 from flowagent.errors import GraphError, RoutingError
 from flowagent.models.base import Model, ModelRequest, Section, Settings
-from flowagent.models.opening import open_model
 from flowagent.models.messages import AssistantMessage, Message, Text, ToolMessage, ToolResult, user
+from flowagent.models.opening import open_model
 
 _TASK: Final = "Choose exactly one of these ways on. Answer with its name and nothing else."
 

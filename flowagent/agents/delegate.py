@@ -21,8 +21,8 @@ from flowagent.core.nodes import END, START, Goto
 from flowagent.core.state import State
 from flowagent.errors import GraphError
 from flowagent.models.messages import Text, ToolCall, ToolResult, user
-from flowagent.tools.tool import Tool
 from flowagent.tools.outcome import ToolOutcome
+from flowagent.tools.tool import Tool
 
 if TYPE_CHECKING:
     from flowagent.agents.agent import Agent

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from flowagent.agents.loop import stopped
 from flowagent.agents.state import WITH_OUTPUT, AgentState
 from flowagent.agents.template import Template
-from flowagent.core.nodes import ChildGraph
+from flowagent.core.bodies import ChildGraph
 from flowagent.errors import GraphError
 from flowagent.models.messages import user
 

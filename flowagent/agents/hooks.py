@@ -60,9 +60,14 @@ class Hooks:
 def around(hooks: Sequence[Hooks], point: Point, ctx: Any, go: Go) -> Go:
     """What does something with all hooks of a place around it."""
     for hook in reversed(hooks):
-        if getattr(type(hook), point) is not getattr(Hooks, point):
+        if is_hooked([hook], point):
             go = _wrapped(getattr(hook, point), ctx, go)
     return go
+
+
+def is_hooked(hooks: Sequence[Hooks], point: Point) -> bool:
+    """Whether any of the hooks does something at a place."""
+    return any(getattr(type(hook), point) is not getattr(Hooks, point) for hook in hooks)
 
 
 def _wrapped(method: Callable[..., Awaitable[Any]], ctx: Any, go: Go) -> Go:

@@ -8,18 +8,19 @@ import threading
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
 from flowagent.core import questions
 from flowagent.core.accounts import Amounts
-from flowagent.core.context import Context, OutOfBounds, Port
+from flowagent.core.context import Context
 from flowagent.core.events import Event, Warned
 from flowagent.core.facts import Question
 from flowagent.core.fields import codec_of
 from flowagent.core.loops import inline
 from flowagent.core.nodes import Function
+from flowagent.core.port import FromThread, OutOfBounds, Port
 from flowagent.core.scope import Task
 from flowagent.core.secret import ENCRYPT
 from flowagent.core.threads import in_thread
@@ -229,7 +230,7 @@ class Attempt:
 
     def from_thread(self) -> Port:
         """See `Port.from_thread`."""
-        return self if self.in_thread else cast("Port", _FromThread(self))
+        return self if self.in_thread else FromThread(self, self.wait_from_thread)
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
         """See `Port.wait`."""
@@ -257,26 +258,6 @@ class Attempt:
                 "a Context made by in_thread() was used outside a thread: use the one it was made from"
             )
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
-
-
-class _FromThread:
-    """The port of an async node's attempt, for a thread that the node has started: all is the attempt's own."""
-
-    in_thread = True
-
-    def __init__(self, attempt: Attempt) -> None:
-        self._attempt = attempt
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._attempt, name)
-
-    def wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """See `Port.wait`."""
-        return self._attempt.wait_from_thread(work)
-
-    def from_thread(self) -> Port:
-        """See `Port.from_thread`."""
-        return cast("Port", self)
 
 
 def function_of(task: Task) -> Function:

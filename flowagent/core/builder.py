@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Generic, Literal, Protocol, TypeAlias, TypedDict, cast, overload
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypedDict, cast, overload
 
 from pydantic import BaseModel
 from typing_extensions import TypeVar, Unpack
 
-from flowagent.core import signatures
+from flowagent.core import bodies, signatures
+from flowagent.core.bodies import MapBody, NodeBody, RouterBody
 from flowagent.core.context import Context
 from flowagent.core.definition import Definition, Ref, Targets, default_name, is_lambda
 from flowagent.core.nodes import (
@@ -20,8 +21,10 @@ from flowagent.core.nodes import (
     GraphNode,
     ItemNode,
     MapNode,
+    Options,
     RouterNode,
     Send,
+    Shape,
 )
 from flowagent.core.policies import Join, OnItemError, Retry
 from flowagent.errors import GraphError
@@ -34,6 +37,9 @@ R = TypeVar("R", bound="Result | Awaitable[Result]")
 Choice: TypeAlias = "str | Send | Sequence[str | Send] | bool | int | None"
 C = TypeVar("C", bound="Choice | Awaitable[Choice]")
 F = TypeVar("F", bound=Callable[..., Any])
+BodyT = TypeVar("BodyT", bound=NodeBody)
+MapBodyT = TypeVar("MapBodyT", bound=MapBody)
+RouterT = TypeVar("RouterT", bound=RouterBody)
 NodeStateT = TypeVar("NodeStateT")
 NodeDepsT = TypeVar("NodeDepsT")
 
@@ -50,6 +56,7 @@ class NodeOptions(TypedDict, total=False):
         writes: the fields that it may write, for `check`.
         tags: free words, kept in the definition.
         doc: a line for people; the docstring's first paragraph by default.
+        shape: how pictures draw it, where it is a part of an agent.
     """
 
     retry: Retry
@@ -60,6 +67,7 @@ class NodeOptions(TypedDict, total=False):
     writes: Sequence[str]
     tags: Sequence[str]
     doc: str
+    shape: Shape
 
 
 class NodeDecorator(Protocol[NodeStateT, NodeDepsT]):
@@ -82,6 +90,16 @@ class RouterDecorator(Protocol[NodeStateT, NodeDepsT]):
     def __call__(
         self, fn: Callable[[NodeStateT, Context[NodeDepsT, NodeStateT]], C], /
     ) -> Callable[[NodeStateT, Context[NodeDepsT, NodeStateT]], C]: ...
+
+
+class _Mapped(NamedTuple):
+    """What a map does for each item, and what it is called if nobody names it."""
+
+    name: str
+    body: Any
+    options: Options
+    input: Any
+    output: Any
 
 
 class Builder(Definition, Generic[StateT, DepsT]):
@@ -113,6 +131,8 @@ class Builder(Definition, Generic[StateT, DepsT]):
         **options: Unpack[NodeOptions],
     ) -> Definition: ...
     @overload
+    def node(self, fn: BodyT, /, *, name: str | None = None, **given: Any) -> BodyT: ...
+    @overload
     def node(
         self,
         fn: F,
@@ -138,17 +158,18 @@ class Builder(Definition, Generic[StateT, DepsT]):
         self, /, *, name: str | None = None, item: Literal[True], **options: Unpack[NodeOptions]
     ) -> Callable[[F], F]: ...
     def node(self, fn: Any = None, /, *, name: str | None = None, **given: Any) -> Any:
-        """Declare a node: a function of the state, or another graph.
+        """Declare a node: a function of the state, another graph, or an agent.
 
         Args:
-            fn: a function `(state)` or `(state, ctx)`, sync or async, that returns an update; or a graph.
-            name: the node's name, by default the function's or the graph's.
+            fn: a function `(state)` or `(state, ctx)`, sync or async, that returns an update; or a graph; or something
+                that says itself what it is as a node, such as an agent.
+            name: the node's name, by default the function's, the graph's or the agent's.
             to: the targets of its `Goto`, where the annotation does not say them.
             item: the node is the target of `Send`s; its first parameter is the item.
             input: for graphs, `{child_field: field}` or a function of the state that gives the child's input; by
                 default fields of the same name.
             output: for graphs, `{field: child_field}` or a function of the child's state that gives an update.
-            given: see `NodeOptions`.
+            given: see `NodeOptions`; an agent has options of its own, such as `prompt=`.
 
         Returns:
             What was given, unchanged.
@@ -158,6 +179,8 @@ class Builder(Definition, Generic[StateT, DepsT]):
         self.refuse_if_frozen(f"node `{name or default_name(fn)}`")
         if isinstance(fn, Definition):
             self._add_graph(fn, name or fn.name, given)
+        elif bodies.is_node_body(fn):
+            self._add_body(fn, name, given)
         else:
             self._add_function(fn, self._named(fn, name), given)
         return fn
@@ -168,6 +191,27 @@ class Builder(Definition, Generic[StateT, DepsT]):
             name=name, options=options, child=cast("Any", child), input=given.get("input"), output=given.get("output")
         )
         self.add(node, child)
+
+    def _add_body(self, body: NodeBody, name: str | None, given: dict[str, Any]) -> None:
+        """Something that says itself what it is, and takes its own options out of those that were given."""
+        left = dict(given)
+        try:
+            made = body.as_node(self, left)
+        except GraphError as error:
+            self._faults.extend(error.faults)
+            return
+        options = self.options(None, {"shape": made.shape, **left})
+        own_name = made.name if name is None else name
+        self.add(
+            GraphNode(
+                name=own_name,
+                options=options,
+                child=made.child,
+                input=made.input,
+                output=cast("Any", made.output),
+            ),
+            body,
+        )
 
     def _add_function(self, fn: Callable[..., Any], name: str, given: dict[str, Any]) -> None:
         to, item = given.pop("to", None), given.pop("item", False)
@@ -192,6 +236,17 @@ class Builder(Definition, Generic[StateT, DepsT]):
     def router(
         self, fn: Callable[[StateT, Context[DepsT, StateT]], C], /
     ) -> Callable[[StateT, Context[DepsT, StateT]], C]: ...
+    @overload
+    def router(
+        self,
+        fn: RouterT,
+        /,
+        *,
+        name: str | None = None,
+        to: Targets = None,
+        empty: Ref | None = None,
+        **options: Unpack[NodeOptions],
+    ) -> RouterT: ...
     @overload
     def router(
         self,
@@ -223,7 +278,8 @@ class Builder(Definition, Generic[StateT, DepsT]):
         Args:
             fn: a function `(state)` or `(state, ctx)`, sync or async.
             name: the router's name, by default the function's.
-            to: its targets, or `{what it returns: target}`; by default the `Literal` of its return annotation.
+            to: its targets, or `{what it returns: target}`; by default those that it brings as `targets`, or the
+                `Literal` of its return annotation.
             empty: where the run goes when it returns no target and no `Send`; by default that is an error.
             given: see `NodeOptions`.
 
@@ -240,6 +296,7 @@ class Builder(Definition, Generic[StateT, DepsT]):
             self._faults.extend(error.faults)
             return fn
         targets, labels = self.declared_targets(own_name, fn, to, jumps=False)
+        self._faults.extend(bodies.faults_told_by(fn, self.state))
         node = RouterNode(
             name=own_name,
             options=self.options(fn, given),
@@ -266,6 +323,19 @@ class Builder(Definition, Generic[StateT, DepsT]):
         on_item_error: OnItemError = "fail",
         **options: Unpack[NodeOptions],
     ) -> Definition: ...
+    @overload
+    def map(
+        self,
+        body: MapBodyT,
+        /,
+        *,
+        over: str,
+        into: str,
+        name: str | None = None,
+        at_most: int | None = None,
+        on_item_error: OnItemError = "fail",
+        **given: Any,
+    ) -> MapBodyT: ...
     @overload
     def map(
         self,
@@ -310,7 +380,8 @@ class Builder(Definition, Generic[StateT, DepsT]):
         What follows it runs once, after all items. The results go into a field in the order of the items.
 
         Args:
-            body: a function `(item)` or `(item, ctx)` that returns a result; or a graph.
+            body: a function `(item)` or `(item, ctx)` that returns a result; or a graph; or something that says itself
+                what it is when it is mapped, such as an agent.
             over: the field with the items.
             into: the field for the results.
             name: the node's name, by default the function's or the graph's.
@@ -334,29 +405,40 @@ class Builder(Definition, Generic[StateT, DepsT]):
             )
         self.refuse_if_frozen(f"map `{name or default_name(body)}`")
         own_name = self._named(body, name)
+        asked = {name: value for name, value in (("input", input), ("output", output)) if value is not None}
         try:
-            inner = (
-                body
-                if isinstance(body, Definition)
-                else signatures.function_of(self.name, own_name, body, takes="an item")
-            )
+            made = self._mapped(body, own_name, over, into, {**given, **asked})
         except GraphError as error:
             self._faults.extend(error.faults)
             return body
-        given_to_child = {input: "item"} if isinstance(input, str) else input
         node = MapNode(
-            name=own_name,
-            options=self.options(body, given),
+            name=made.name if name is None else name,
+            options=made.options,
             over=over,
             into=into,
-            body=cast("Any", inner),
-            input=given_to_child,
-            output=output,
+            body=made.body,
+            input=made.input,
+            output=made.output,
             at_most=at_most,
             on_item_error=on_item_error,
         )
         self.add(node, body)
         return body
+
+    def _mapped(self, body: Any, name: str, over: str, into: str, given: dict[str, Any]) -> _Mapped:
+        """What is done for each item.
+
+        Raises:
+            GraphError: it is nothing that can be.
+        """
+        if bodies.is_map_body(body) and not isinstance(body, Definition):
+            made = body.as_map(self, over, into, given)
+            options = self.options(None, {"shape": made.shape, **given})
+            return _Mapped(made.name, made.child, options, cast("Any", made.input), cast("Any", made.output))
+        item, output = given.pop("input", None), given.pop("output", None)
+        fed = {item: "item"} if isinstance(item, str) else item
+        inner = body if isinstance(body, Definition) else signatures.function_of(self.name, name, body, takes="an item")
+        return _Mapped(name, cast("Any", inner), self.options(body, given), fed, output)
 
     def gate(
         self,

@@ -1,7 +1,7 @@
 """`Context`: what a node can ask of the run that it is part of.
 
 What is done through it is recorded: a `step` is not done again when the node is, an answer is asked for once, a
-sleep goes on where it was. The recording itself is the engine's; here it is a port.
+sleep goes on where it was. The recording itself is the engine's, behind a port.
 """
 
 from __future__ import annotations
@@ -9,18 +9,19 @@ from __future__ import annotations
 import copy
 import hashlib
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from decimal import Decimal
-from typing import Any, Generic, ParamSpec, Protocol, Self, cast, overload
+from typing import Any, Generic, ParamSpec, Self, cast, overload
 
 from pydantic import ConfigDict
 from pydantic_core import from_json, to_json
 from typing_extensions import TypeVar
 
-from flowagent.core.accounts import Amounts, amounts_asked
+from flowagent.core.accounts import amounts_asked
 from flowagent.core.events import Event
 from flowagent.core.facts import Failure
 from flowagent.core.fields import Codec, codec_of, text_of
+from flowagent.core.port import Paused, Port
 from flowagent.core.secret import opened, unsealed
 from flowagent.core.signatures import hints_of
 from flowagent.core.usage import Usage
@@ -30,89 +31,6 @@ DepsT_co = TypeVar("DepsT_co", covariant=True, default=object)
 StateT_co = TypeVar("StateT_co", covariant=True, default=object)
 P = ParamSpec("P")
 R = TypeVar("R")
-T = TypeVar("T")
-
-
-class Paused(BaseException):
-    """Ends an attempt that has asked something. No `except Exception` of a node can swallow it."""
-
-
-class OutOfBounds(BaseException):
-    """Ends an attempt for which the limits leave no room. No `except Exception` of a node can swallow it."""
-
-
-class Port(Protocol):
-    """What a context needs of the engine, for one attempt of one task."""
-
-    @property
-    def is_watched(self) -> bool:
-        """Whether anybody watches the run."""
-        ...
-
-    @property
-    def in_thread(self) -> bool:
-        """Whether the attempt runs outside the event loop, so that the sync methods are the right ones."""
-        ...
-
-    def recorded(self, name: str) -> Any:
-        """What was remembered under a name in an earlier attempt, or None."""
-        ...
-
-    def hold_secret(self, what: str) -> None:
-        """Refuse to have something secret stored where it could be read."""
-        ...
-
-    async def remember(self, name: str, data: dict[str, Any]) -> None:
-        """Store something under a name before going on."""
-        ...
-
-    async def begin_once(self, name: str, data: dict[str, Any]) -> None:
-        """Have it stored, at every durability, that something is begun that must not be done twice."""
-        ...
-
-    async def ask(self, name: str, question: str, schema: Any, about: Any) -> bytes | None:
-        """The JSON of the answer; None when it is not there yet, and the question is now recorded."""
-        ...
-
-    async def ask_what_became(self, name: str, what: str, schema: Any) -> None:
-        """Record the question about something that was begun and must not be done twice."""
-        ...
-
-    def answer(self, name: str) -> bytes | None:
-        """The JSON of the answer to a question by its name, if there is one."""
-        ...
-
-    async def sleep(self, seconds: float) -> None:
-        """Wait until a wake time that is recorded."""
-        ...
-
-    def emit(self, name: str, data: Any) -> None:
-        """Tell whoever watches the run."""
-        ...
-
-    def tell(self, kind: Callable[..., Event], facts: dict[str, Any]) -> None:
-        """Tell whoever watches the run an event of this task."""
-        ...
-
-    def spend(self, usage: Usage) -> None:
-        """Note what the attempt has spent."""
-        ...
-
-    def spent(self) -> Usage:
-        """What the task's graph has spent so far."""
-        ...
-
-    def reserve(self, asked: Amounts) -> None:
-        """Set something aside, or end the attempt with `OutOfBounds`."""
-        ...
-
-    def wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run one of the async ones to its end from a sync node."""
-        ...
-
-    def from_thread(self) -> Port:
-        """The same port for a thread that an async node has started."""
-        ...
 
 
 class Context(Generic[DepsT_co, StateT_co]):

@@ -5,13 +5,14 @@ Declaring never raises for a fault in the graph; the faults are kept, and `check
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, TypeAlias, cast
 
-from flowagent.core import signatures
+from flowagent.core import bodies, signatures
 from flowagent.core.nodes import (
     END,
     START,
@@ -29,9 +30,12 @@ from flowagent.core.nodes import (
 )
 from flowagent.errors import GraphError
 
-Ref: TypeAlias = "str | Callable[..., Any] | Definition"
-"""How a node is named in an edge: by its name, or by the function or graph that it was made of."""
+Ref: TypeAlias = "str | Callable[..., Any] | Definition | bodies.NodeBody | bodies.MapBody"
+"""How a node is named in an edge: by its name, or by the function, graph or agent that it was made of."""
 Targets: TypeAlias = "Sequence[Ref] | Mapping[Any, Ref] | None"
+
+
+_OPTIONS = tuple(field.name for field in dataclasses.fields(Options))
 
 
 class Definition:
@@ -97,6 +101,9 @@ class Definition:
 
     def options(self, call: object, given: Mapping[str, Any]) -> Options:
         """A node's options from what the user gave."""
+        for name in given:
+            if name not in _OPTIONS:
+                raise TypeError(f"`{name}` is no option of a node{_near(name, _OPTIONS)}")
         known = dict(given)
         handler = known.get("on_error")
         if handler is not None and not isinstance(handler, str):
@@ -113,6 +120,7 @@ class Definition:
 
     def declared_targets(self, name: str, call: object, to: Targets, *, jumps: bool) -> tuple[tuple[str, ...], Any]:
         """The targets of a router or jumping node and, where `to=` is a mapping, its labels."""
+        to = bodies.targets_brought_by(call) if to is None and not jumps else to
         hint = signatures.returned(call)
         if isinstance(to, Mapping):
             labels = {label: self.ref_name(ref) for label, ref in to.items()}
@@ -175,8 +183,7 @@ class Definition:
 
     def hint(self, name: str) -> str:
         """A "did you mean" for a name that no node has."""
-        near = get_close_matches(name, [*self.nodes, START, END], n=1)
-        return f"; did you mean `{near[0]}`?" if near else ""
+        return _near(name, [*self.nodes, START, END])
 
     # -- the result ----------------------------------------------------------------------------------------------
 
@@ -211,6 +218,11 @@ class Definition:
                 yield Edge(name, node.options.on_error, "error")
 
 
+def _near(name: str, known: Iterable[str]) -> str:
+    near = get_close_matches(name, list(known), n=1)
+    return f"; did you mean `{near[0]}`?" if near else ""
+
+
 def is_text(name: str) -> bool:
     """Whether a text can be written as UTF-8."""
     return name.encode(errors="replace").decode() == name
@@ -222,7 +234,8 @@ def default_name(made_of: object) -> str:
         made_of = made_of.func
     if isinstance(made_of, Definition):
         return made_of.name
-    name = getattr(made_of, "__name__", None)
+    is_body = bodies.is_node_body(made_of) or bodies.is_map_body(made_of) or bodies.targets_brought_by(made_of)
+    name = getattr(made_of, "name" if is_body else "__name__", None)
     return name if isinstance(name, str) else type(made_of).__name__
 
 

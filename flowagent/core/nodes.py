@@ -59,6 +59,10 @@ class ItemError(BaseModel):
     message: str
 
 
+Shape = Literal["agent", "model", "tools", "output"]
+"""What a node is in an agent, for pictures: the agent itself, its model, its tools, or what makes its result."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """What may be said about any node; see `Graph.node`."""
@@ -71,6 +75,7 @@ class Options:
     writes: tuple[str, ...] | None = None
     tags: tuple[str, ...] = ()
     doc: str = ""
+    shape: Shape | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

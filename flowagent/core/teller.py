@@ -25,7 +25,7 @@ class Teller:
         self._clock = clock
         self._told = 0
 
-    def tell(self, kind: Callable[..., Event], **facts: Any) -> None:
+    def tell(self, kind: Callable[..., Event], /, **facts: Any) -> None:
         """Tell an event of the run."""
         if self._listener is None:
             return
@@ -36,7 +36,7 @@ class Teller:
         except Exception:  # noqa: BLE001  # a watcher that throws harms nothing
             pass
 
-    def of(self, kind: Callable[..., Event], task: Task, **facts: Any) -> None:
+    def of(self, kind: Callable[..., Event], task: Task, /, **facts: Any) -> None:
         """Tell an event of a task."""
         if self._listener is not None:
             self.tell(kind, task_id=task.id, node=task.place.name, path=path_of(task), attempt=task.attempt, **facts)

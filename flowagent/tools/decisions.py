@@ -21,12 +21,18 @@ class Approve(_Frozen):
     verb: Literal["approve"] = "approve"
     arguments: dict[str, Any] | None = None
 
+    def __init__(self, arguments: dict[str, Any] | None = None, **data: Any) -> None:
+        super().__init__(arguments=arguments, **data)
+
 
 class Deny(_Frozen):
     """The call is not made, and the model is told why."""
 
     verb: Literal["deny"] = "deny"
     reason: str = ""
+
+    def __init__(self, reason: str = "", **data: Any) -> None:
+        super().__init__(reason=reason, **data)
 
 
 class Answer(_Frozen):
@@ -35,12 +41,18 @@ class Answer(_Frozen):
     verb: Literal["answer"] = "answer"
     result: Any = None
 
+    def __init__(self, result: Any = None, **data: Any) -> None:
+        super().__init__(result=result, **data)
+
 
 class Abort(_Frozen):
     """The call is not made, and neither is anything after it: the run fails."""
 
     verb: Literal["abort"] = "abort"
     reason: str = ""
+
+    def __init__(self, reason: str = "", **data: Any) -> None:
+        super().__init__(reason=reason, **data)
 
 
 Verdict: TypeAlias = Annotated[Approve | Deny | Answer | Abort, Field(discriminator="verb")]

@@ -261,4 +261,3 @@ async def test_streamed_and_plain_runs_cost_the_same() -> None:
         async for _ in watch:
             pass
     assert watch.result.usage == plain.usage
-

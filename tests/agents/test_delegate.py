@@ -52,7 +52,11 @@ def test_an_agent_sees_only_what_it_is_asked() -> None:
     Agent(outer, name="editor", tools=[tool]).run_sync("secret plans")
     assert [message.text for message in inner.requests[0].messages] == ["Write 20 words about tides."]  # type: ignore[union-attr]
     spec = outer.requests[0].tools[0]
-    assert (spec.name, spec.description, list(spec.parameters["properties"])) == ("writer", "Writes a text.", ["topic", "words"])
+    assert (spec.name, spec.description, list(spec.parameters["properties"])) == (
+        "writer",
+        "Writes a text.",
+        ["topic", "words"],
+    )
 
 
 def test_arguments_that_do_not_fit_reach_the_model_and_not_the_agent() -> None:
@@ -90,7 +94,9 @@ def test_an_agent_that_ends_without_an_answer_is_an_error_for_who_called_it() ->
 
 def test_one_budget_holds_for_all_agents() -> None:
     """P: limits of the run flow down the whole tree; resuming with more goes on."""
-    inner = FunctionModel(lambda request: call("add", a=len(request.messages), b=0) if len(request.messages) < 6 else say("in"))
+    inner = FunctionModel(
+        lambda request: call("add", a=len(request.messages), b=0) if len(request.messages) < 6 else say("in")
+    )
     outer = Scripted(call("worker", task="x"), say("out"))
     worker = Agent(inner, name="worker", tools=[add])
     boss = Agent(outer, name="boss", tools=[worker])

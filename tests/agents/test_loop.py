@@ -150,7 +150,7 @@ def test_at_a_limit_the_agent_can_stop_without_an_answer() -> None:
     ("model", "diagnosis"),
     [
         (FunctionModel(lambda r: call("crash", why=f"{len(r.messages)}")), "same tool failing: `crash` failed in 3"),
-        (FunctionModel(lambda r: call("add", a=1, b=1)), "same call repeated: `add('{\"a\":1,\"b\":1}')` 3 times"),
+        (FunctionModel(lambda r: call("add", a=1, b=1)), 'same call repeated: `add(\'{"a":1,"b":1}\')` 3 times'),
         (FunctionModel(lambda r: call("add", a=len(r.messages), b=1)), "still asking for new tools: its last 3 calls"),
     ],
     ids=["failing", "repeated", "new"],
@@ -180,7 +180,10 @@ def test_an_empty_reply_is_asked_about_once_more() -> None:
     """Complaint 2: blank text is not an answer."""
     model = Scripted(say(" \n "), say("here"))
     assert Agent(model).run_sync("go").output == "here"
-    assert shape(model.requests[1].messages)[-1] == ("user", "Your last reply was empty. Give your answer, or call a tool.")
+    assert shape(model.requests[1].messages)[-1] == (
+        "user",
+        "Your last reply was empty. Give your answer, or call a tool.",
+    )
 
 
 def test_calls_that_keep_failing_come_to_an_end() -> None:
@@ -257,7 +260,12 @@ def test_a_tool_error_keeps_its_siblings() -> None:
     model = Scripted(calls(call("add", a=1, b=1), call("crash", why="no"), call("add", a=2, b=2)), say("ok"))
     Agent(model, tools=[add, crash]).run_sync("go")
     results = shape(model.requests[1].messages)[-1]
-    assert results == ("tool", ("add", "2", False), ("crash", "`crash` failed: ValueError: no", True), ("add", "4", False))
+    assert results == (
+        "tool",
+        ("add", "2", False),
+        ("crash", "`crash` failed: ValueError: no", True),
+        ("add", "4", False),
+    )
 
 
 def test_a_fatal_tool_error_stops_the_run() -> None:
@@ -284,7 +292,10 @@ def test_a_hint_of_a_tool_reaches_the_model() -> None:
 
     model = Scripted(call("find", name="Ann"), call("find", name="Ann Lee"), say("ok"))
     assert Agent(model, tools=[find]).run_sync("go").output == "ok"
-    assert shape(model.requests[1].messages)[-1][1][1:] == ("`find` must be called in another way: give first and last name", True)
+    assert shape(model.requests[1].messages)[-1][1][1:] == (
+        "`find` must be called in another way: give first and last name",
+        True,
+    )
 
 
 def test_calls_of_one_reply_run_side_by_side_and_a_sequential_one_alone() -> None:

@@ -166,7 +166,11 @@ def test_the_schema_stands_in_the_prompt_or_in_the_request_and_never_in_both() -
         model = Scripted(step)
         Agent(model, output=Invoice, output_mode=mode).run_sync("go")  # type: ignore[arg-type]
         (request,) = model.requests
-        places = ["cents" in request.system_text, request.output is not None, any(t.name == TOOL_NAME for t in request.tools)]
+        places = [
+            "cents" in request.system_text,
+            request.output is not None,
+            any(t.name == TOOL_NAME for t in request.tools),
+        ]
         assert places == [mode == "prompted", mode == "native", mode == "tool"]
 
 

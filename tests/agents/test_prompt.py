@@ -37,9 +37,7 @@ def test_the_sections_stand_in_the_documented_order() -> None:
 def test_what_is_empty_makes_no_section() -> None:
     """A3 to A6: each switch adds exactly one named section, and nothing when it is off."""
     assert sections(Prompt(), NOON) == ()
-    assert sections(Prompt(markdown=True), NOON) == (
-        Section(name="markdown", text="Format your answer as Markdown."),
-    )
+    assert sections(Prompt(markdown=True), NOON) == (Section(name="markdown", text="Format your answer as Markdown."),)
     assert sections(Prompt(guard_invention=True), NOON) == (Section(name="honesty", text=HONESTY),)
     assert sections(Prompt(guard_leaks=True), NOON) == (Section(name="confidentiality", text=CONFIDENTIALITY),)
     assert CONFIDENTIALITY.count("\n- ") == 3

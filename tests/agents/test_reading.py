@@ -42,7 +42,7 @@ FENCED: dict[str, Any] = {
     '```json\r\n{"a": 1}\r\n```': A,
     '``` json\n{"a": 1}```': A,
     '```python\nprint()\n```\n```json\n{"a": 1}\n```': A,
-    '```json\n[1, 2]\n```': [1, 2],
+    "```json\n[1, 2]\n```": [1, 2],
     'First ```json\n{"a": 1}\n``` then ```json\n{"b": 2}\n```': A,
     '```json5\n{"a": 1}\n```': A,
 }
@@ -52,8 +52,8 @@ SURROUNDED: dict[str, Any] = {
     '{"a": 1} I hope this helps.': A,
     'The answer is {"a": 1}, as you see.': A,
     'Thinking about {braces} first... {"a": 1}': A,
-    'I found [1, 2] for you': [1, 2],
-    "<answer>{\"a\": 1}</answer>": A,
+    "I found [1, 2] for you": [1, 2],
+    '<answer>{"a": 1}</answer>': A,
     'Answer:\n\n{\n  "a": 1\n}\n\nDone.': A,
     '{"a": 1}\n{"a": 2}': A,
     'It says "quoted" and then {"a": "b \\" c"}': {"a": 'b " c'},
@@ -141,7 +141,11 @@ def test_all_blocks_are_offered_so_that_the_fitting_one_can_be_taken() -> None:
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=12,
 )

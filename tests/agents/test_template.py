@@ -53,9 +53,7 @@ def test_doubled_braces_stand_for_the_text_itself() -> None:
 def test_values_that_are_no_text_are_written_plainly() -> None:
     """A number as such, what has parts as JSON."""
     filled = Template("{count} {when} {notes} {verdict} {verdict.advice}").filled(Draft(notes=["a", "b"]))
-    assert filled == (
-        '3 2026-11-30 00:00:00+00:00 [\n  "a",\n  "b"\n] {\n  "ok": false,\n  "advice": "none"\n} none'
-    )
+    assert filled == ('3 2026-11-30 00:00:00+00:00 [\n  "a",\n  "b"\n] {\n  "ok": false,\n  "advice": "none"\n} none')
 
 
 def test_all_faults_of_a_template_are_told() -> None:

@@ -354,7 +354,7 @@ def test_a_folder_that_becomes_a_link_between_look_and_use_leads_nowhere(base: P
             pass
     done.set()
     swapper.join()
-    assert read == {"ok\n"}
+    assert read <= {"ok\n"}
     assert (outside / "ok.txt").read_text(encoding="utf-8") == SECRET
 
 
