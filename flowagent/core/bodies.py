@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from flowagent.core.definition import Definition
     from flowagent.core.graph import Graph
 
-Fields: TypeAlias = "Mapping[str, str] | Callable[..., Any] | None"
+Fields: TypeAlias = "Mapping[str, str] | Callable[[Any], Any] | Callable[[Any, Any], Any] | None"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -207,7 +207,7 @@ class Builder(Definition, Generic[StateT, DepsT]):
                 name=own_name,
                 options=options,
                 child=made.child,
-                input=made.input,
+                input=cast("Any", made.input),
                 output=cast("Any", made.output),
             ),
             body,
@@ -231,12 +231,6 @@ class Builder(Definition, Generic[StateT, DepsT]):
         self.add(FunctionNode(name=name, options=options, function=function, targets=targets), fn)
 
     @overload
-    def router(self, fn: Callable[[StateT], C], /) -> Callable[[StateT], C]: ...
-    @overload
-    def router(
-        self, fn: Callable[[StateT, Context[DepsT, StateT]], C], /
-    ) -> Callable[[StateT, Context[DepsT, StateT]], C]: ...
-    @overload
     def router(
         self,
         fn: RouterT,
@@ -247,6 +241,12 @@ class Builder(Definition, Generic[StateT, DepsT]):
         empty: Ref | None = None,
         **options: Unpack[NodeOptions],
     ) -> RouterT: ...
+    @overload
+    def router(self, fn: Callable[[StateT], C], /) -> Callable[[StateT], C]: ...
+    @overload
+    def router(
+        self, fn: Callable[[StateT, Context[DepsT, StateT]], C], /
+    ) -> Callable[[StateT, Context[DepsT, StateT]], C]: ...
     @overload
     def router(
         self,

@@ -9,7 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-BoxKind = Literal["start", "end", "node", "router", "map", "gate", "graph", "items", "agent", "tool"]
+from flowagent.core.usage import NO_USAGE, Usage
+
+BoxKind = Literal[
+    "start", "end", "node", "router", "map", "gate", "graph", "items", "agent", "model", "tools", "output"
+]
 ArrowKind = Literal["fixed", "choice", "error"]
 MarkStatus = Literal["idle", "done", "running", "failed", "waiting"]
 
@@ -28,6 +32,7 @@ class Marks:
         items: for maps, (items done, items in all) over all visits.
         waiting: the open questions or the wake time, as text for people.
         error: the last error's text, if the box stands failed.
+        usage: what was spent at it and inside it, failed attempts included.
     """
 
     status: MarkStatus = "idle"
@@ -39,6 +44,7 @@ class Marks:
     items: tuple[int, int] | None = None
     waiting: tuple[str, ...] = ()
     error: str | None = None
+    usage: Usage = NO_USAGE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,12 +89,13 @@ class Frame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """A whole drawing: the outermost frame, and for a run its id, status and total time in seconds."""
+    """A whole drawing: the outermost frame, and for a run its id, status, total time in seconds and usage."""
 
     frame: Frame
     run_id: str | None = None
     status: str | None = None
     seconds: float | None = None
+    usage: Usage = NO_USAGE
 
     @property
     def is_run(self) -> bool:

@@ -115,7 +115,8 @@ class Run(Generic[StateT]):
         """A picture of what happened, over the picture of the definition.
 
         Args:
-            times: whether to show what differs between two runs that did the same: durations, order, attempts.
+            times: whether to show what differs between two runs that did the same: durations and order. Tokens and
+                cost stay: they are recorded facts of what the nodes did, and no schedule changes them.
         """
         sketch = importlib.import_module("flowagent.core.sketch")
         render = importlib.import_module("flowagent.render")

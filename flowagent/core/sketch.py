@@ -17,6 +17,7 @@ from flowagent.core.nodes import END, START, FunctionNode, GateNode, GraphNode, 
 from flowagent.core.picture import Arrow, ArrowKind, Box, BoxKind, Frame, Marks, MarkStatus, Picture
 from flowagent.core.records import Record
 from flowagent.core.topology import Place, Topology
+from flowagent.core.usage import NO_USAGE, Usage
 
 if TYPE_CHECKING:
     from flowagent.core.run import Run
@@ -35,7 +36,8 @@ def of_run(topology: Topology, run: Run[Any], *, times: bool = True) -> Picture:
     Args:
         topology: the definition.
         run: whose journal is read.
-        times: whether to show what differs between two runs that did the same: durations and order.
+        times: whether to show what differs between two runs that did the same: durations and order. What was spent
+            does not: it is a fact of what the nodes did, like their writes, and no schedule changes it.
     """
     story = _Story()
     for record in run.records:
@@ -52,6 +54,7 @@ def of_run(topology: Topology, run: Run[Any], *, times: bool = True) -> Picture:
         run_id=run.run_id,
         status=run.status,
         seconds=story.seconds_in_all if times else None,
+        usage=run.usage,
     )
 
 
@@ -62,6 +65,7 @@ class _Story:
     visits: Counter[Path] = field(default_factory=Counter[Path])
     order: dict[Path, list[int]] = field(default_factory=dict[Path, list[int]])
     seconds: dict[Path, float] = field(default_factory=dict[Path, float])
+    usage: dict[Path, Usage] = field(default_factory=dict[Path, Usage])
     failures: Counter[Path] = field(default_factory=Counter[Path])
     retries: Counter[Path] = field(default_factory=Counter[Path])
     items: Counter[Path] = field(default_factory=Counter[Path])
@@ -100,6 +104,9 @@ class _Story:
             self.begun[()] += 1
             return
         path = path_of(data.get("task", ""))
+        if (usage := journal.usage_of(data)) is not None:
+            for depth in range(1, len(path) + 1):
+                self.usage[path[:depth]] = self.usage.get(path[:depth], NO_USAGE) + usage
         match record.kind:
             case "done":
                 self._done(path, data)
@@ -160,6 +167,7 @@ class _Story:
             items=(self.items[path], items) if items else None,
             waiting=waiting,
             error=self.failing.get(path),
+            usage=self.usage.get(path, NO_USAGE),
         )
 
     def _status(self, path: Path) -> MarkStatus:
@@ -212,6 +220,8 @@ def _join(place: Place) -> Any:
 
 
 def _kind(place: Place) -> BoxKind:
+    if place.node is not None and place.node.options.shape is not None:
+        return place.node.options.shape
     match place.node:
         case None:
             return "start" if place.index == 0 else "end"

@@ -52,6 +52,8 @@ _ROOM: dict[BoxKind, dict[str, str]] = {  # What a shape gives or takes beside a
     "gate": {"height": "0.5", "margin": "0.06,0.04"},
     "map": {"margin": "0.2,0.11"},
     "items": {"margin": "0.2,0.11"},
+    "model": {"margin": "0.17,0.11"},
+    "tools": {"margin": "0.1,0.08"},
 }
 
 

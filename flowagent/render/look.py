@@ -48,7 +48,9 @@ SHAPES: dict[BoxKind, str] = {
     "gate": "octagon",
     "graph": "folder",
     "agent": "component",
-    "tool": "note",
+    "model": "cylinder",
+    "tools": "hexagon",
+    "output": "note",
 }
 ROUNDED: frozenset[BoxKind] = frozenset({"node"})
 
@@ -65,8 +67,13 @@ _BY_KIND: dict[BoxKind, Look] = {
     "gate": Look(fill="#F4ECFA", line="#8658AC"),
     "graph": Look(fill="#F8FAFC", line="#94A3B8"),
     "agent": Look(fill="#FCECF2", line="#B3507B"),
-    "tool": Look(fill="#F1F2F4", line="#6B7280"),
+    "model": Look(fill="#FCECF2", line="#B3507B"),
+    "tools": Look(fill="#F1F2F4", line="#6B7280"),
+    "output": Look(fill="#EDF3FB", line="#5478AE"),
 }
+
+_AGENT = Look(fill="#FEF8FB", line="#B3507B")
+"""The frame around an agent: its colour, paler."""
 
 _BY_STATUS: dict[MarkStatus, Look] = {
     "idle": Look(fill="#FAFAFB", line="#C4CAD3", text=FAINT, note=FAINT, width=1.0),
@@ -97,7 +104,7 @@ def box_look(box: Box) -> Look:
 def cluster_look(box: Box | None) -> Look:
     """The colours of the frame around a nested graph: paler, since boxes stand on it."""
     if box is None or box.marks is None:
-        return _BY_KIND["graph"]
+        return _AGENT if box is not None and box.kind == "agent" else _BY_KIND["graph"]
     look = _BY_STATUS[box.marks.status]
     return Look(fill=_INSIDE[box.marks.status], line=look.line, text=look.text, note=look.note, width=look.width)
 

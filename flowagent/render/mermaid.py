@@ -21,7 +21,9 @@ _SHAPES: dict[BoxKind, tuple[str, str]] = {
     "gate": ("{{", "}}"),
     "graph": ("[[", "]]"),
     "agent": ("([", "])"),
-    "tool": ("[/", "/]"),
+    "model": ("[(", ")]"),
+    "tools": ("[/", "\\]"),
+    "output": ("[/", "/]"),
 }
 _INDENT = "    "
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from decimal import Decimal
 
 from flowagent.core.picture import Arrow, Box, Marks, Picture
+from flowagent.core.usage import Usage
 from flowagent.render.text import LONGEST_TOOLTIP, name_text, prose_lines, tooltip_text, visible
 
 SEPARATOR = " · "
@@ -39,6 +41,7 @@ def caption(picture: Picture, *, times: bool) -> str:
     parts = [f"run {name_text(picture.run_id)}"] if picture.run_id is not None else []
     parts += [visible(picture.status)] if picture.status else []
     parts += _measured(picture.seconds) if times else []
+    parts += spent(picture.usage)
     return SEPARATOR.join(parts)
 
 
@@ -59,6 +62,36 @@ def duration(seconds: float) -> str:
     return f"{whole // 86_400} d {whole % 86_400 // 3600} h"
 
 
+def spent(usage: Usage) -> list[str]:
+    """What was spent, for people: `1,234 tokens`, `$0.012`; a sum of which a part is not known says so.
+
+    Example:
+        >>> spent(Usage(requests=2, input=1000, output=234, unpriced=1))
+        ['1,234 tokens', 'cost unknown']
+    """
+    parts: list[str] = []
+    if usage.tokens is not None:
+        parts.append(f"{_at_least(usage.unmeasured)}{_plural(usage.tokens, 'token', 'tokens')}")
+    elif usage.unmeasured:
+        parts.append("tokens unknown")
+    if usage.cost is not None:
+        parts.append(f"{_at_least(usage.unpriced)}${_dollars(usage.cost)}")
+    elif usage.unpriced:
+        parts.append("cost unknown")
+    return parts
+
+
+def _at_least(unknown: int) -> str:
+    return "≥ " if unknown else ""
+
+
+def _dollars(cost: Decimal) -> str:
+    """Cents, or two figures of what is less: `1.20`, `0.0034`."""
+    if cost >= 1 or not cost:
+        return f"{cost:,.2f}"
+    return f"{cost:.{max(2, 1 - cost.adjusted())}f}"
+
+
 def _usage(box: Box) -> Iterator[str]:
     if box.mapped or box.kind in ("map", "items"):
         yield "for each item"
@@ -70,6 +103,8 @@ def _story(marks: Marks, *, times: bool) -> Iterator[str]:
     counts = SEPARATOR.join(_counts(marks, times=times))
     if counts:
         yield counts
+    if cost := SEPARATOR.join(spent(marks.usage)):
+        yield cost
     troubles = SEPARATOR.join(_troubles(marks))
     if troubles:
         yield troubles
@@ -104,7 +139,7 @@ def _troubles(marks: Marks) -> Iterator[str]:
 
 
 def _plural(count: int, one: str, many: str) -> str:
-    return f"{count} {one if count == 1 else many}"
+    return f"{count:,} {one if count == 1 else many}"
 
 
 def _standing(marks: Marks) -> Iterator[str]:

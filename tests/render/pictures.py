@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from decimal import Decimal
 from itertools import pairwise
 from typing import Any
 
 from flowagent.core.picture import Arrow, ArrowKind, Box, BoxKind, Frame, Marks, Picture
+from flowagent.core.usage import Usage
 
 Path = tuple[str, ...]
 
@@ -76,8 +78,8 @@ def _research() -> Frame:
 def _web(here: Path) -> Frame:
     boxes = (
         box("START", "start", here),
-        box("model", "agent", here),
-        box("tools", "tool", here, mapped=True),
+        box("model", "model", here),
+        box("tools", "tools", here, mapped=True),
         box("END", "end", here),
     )
     arrows = (
@@ -88,6 +90,8 @@ def _web(here: Path) -> Frame:
     )
     return Frame(path=here, title="web", boxes=boxes, arrows=arrows)
 
+
+_SPENT = Usage(requests=4, input=41_200, output=2_310, cost=Decimal("0.182"))
 
 _WHAT_HAPPENED: dict[Path, Marks] = {
     ("START",): Marks(status="done", visits=1),
@@ -100,9 +104,11 @@ _WHAT_HAPPENED: dict[Path, Marks] = {
     ("research",): Marks(status="running", seconds=71.0),
     ("research", "START"): Marks(status="done", visits=1),
     ("research", "plan"): Marks(status="done", visits=1, order=(3,), seconds=1.25),
-    ("research", "web"): Marks(status="running", order=()),
+    ("research", "web"): Marks(status="running", order=(), usage=_SPENT),
     ("research", "web", "START"): Marks(status="done", visits=1),
-    ("research", "web", "model"): Marks(status="running", visits=4, order=(4, 6, 8, 10), seconds=31.2),
+    ("research", "web", "model"): Marks(
+        status="running", visits=4, order=(4, 6, 8, 10), seconds=31.2, usage=_SPENT
+    ),
     ("research", "web", "tools"): Marks(
         status="done", visits=4, order=(7, 9, 11, 12), seconds=3.2, items=(9, 9), failures=1, retries=1
     ),

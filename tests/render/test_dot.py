@@ -121,7 +121,9 @@ def test_a_box_of_a_run_as_text():
         ("gate", "octagon"),
         ("graph", "folder"),
         ("agent", "component"),
-        ("tool", "note"),
+        ("model", "cylinder"),
+        ("tools", "hexagon"),
+        ("output", "note"),
     ],
 )
 def test_each_kind_has_its_shape(kind: str, shape: str):

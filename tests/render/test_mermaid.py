@@ -13,7 +13,8 @@ _LABEL = r'"(?:[^"#<>`{}%\\]|\#\d+;|<br/>)*"'
 _LINES = re.compile(
     rf"""\s*(?:
     n\d+ (?: \(\( {_LABEL} \)\) | \(\(\( {_LABEL} \)\)\) | \( {_LABEL} \) | \{{ {_LABEL} \}} | \{{\{{ {_LABEL} \}}\}}
-           | \[\[ {_LABEL} \]\] | \(\[ {_LABEL} \]\) | \[/ {_LABEL} /\] )
+           | \[\[ {_LABEL} \]\] | \(\[ {_LABEL} \]\) | \[/ {_LABEL} [/\\]\]
+           | \[\( {_LABEL} \)\] )
     | subgraph[ ]cluster_\d+ \[ {_LABEL} \]
     | end
     | (?:n|cluster_)\d+ [ ] (?:-->|-\.->) (?: \| {_LABEL} \| )? [ ] (?:n|cluster_)\d+

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from decimal import Decimal
 
 import pytest
 
 from flowagent.core.picture import Arrow, Marks
-from flowagent.render.words import arrow_label, box_notes, box_tooltip, caption, duration
+from flowagent.core.usage import Usage
+from flowagent.render.words import arrow_label, box_notes, box_tooltip, caption, duration, spent
 from tests.render.pictures import box, picture, rich_run
 
 
@@ -53,6 +56,35 @@ def test_a_box_of_a_run_tells_its_story():
     notes = ("#2, #4, #6, … · ×5 · 3/4 items · 1.2 s", "2 failures · 1 retry", "failed: E: x")
     assert box_notes(box("a", marks=marks), times=True) == notes
     assert box_notes(box("a", marks=marks), times=False)[0] == "#2, #4, #6, … · ×5 · 3/4 items"
+
+
+@pytest.mark.parametrize(
+    ("usage", "words"),
+    [
+        (Usage(), []),
+        (Usage(tool_calls=3), []),
+        (Usage(requests=1, input=1, output=0, cost=Decimal(0)), ["1 token", "$0.00"]),
+        (Usage(requests=2, input=1000, output=234, cost=Decimal("0.0123")), ["1,234 tokens", "$0.012"]),
+        (Usage(requests=2, output=7, cost=Decimal("0.5"), unmeasured=1, unpriced=1), ["≥ 7 tokens", "≥ $0.50"]),
+        (Usage(requests=1, unmeasured=1, unpriced=1), ["tokens unknown", "cost unknown"]),
+        (Usage(cost=Decimal("1234.567")), ["$1,234.57"]),
+        (Usage(cost=Decimal("0.000034")), ["$0.000034"]),
+    ],
+    ids=str,
+)
+def test_what_was_spent_reads_well(usage: Usage, words: list[str]):
+    """What is not known is never shown as nothing, and a sum that lacks a part says that it is at least that."""
+    assert spent(usage) == words
+
+
+def test_a_box_tells_what_it_spent_whether_times_are_shown_or_not():
+    """Tokens and cost stand in a line of their own; the caption has those of the whole run."""
+    usage = Usage(requests=1, input=1000, output=500, cost=Decimal("0.02"))
+    marks = Marks(status="done", visits=1, order=(1,), seconds=2.0, usage=usage)
+    assert box_notes(box("a", marks=marks), times=True) == ("#1 · 2.0 s", "1,500 tokens · $0.020")
+    assert box_notes(box("a", marks=marks), times=False) == ("#1", "1,500 tokens · $0.020")
+    made = replace(rich_run(), usage=usage)
+    assert caption(made, times=False) == "run t-1 · waiting · 1,500 tokens · $0.020"
 
 
 def test_what_never_ran_says_nothing():
