@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, cast
 
 from typing_extensions import TypeVar, Unpack
 
@@ -47,6 +47,10 @@ DepsT = TypeVar("DepsT", default=Any)
 Instruction: TypeAlias = "str | Callable[[Context[Any, Any]], Any]"
 Prompt: TypeAlias = str | UserMessage | Text | Media | Sequence[str | Text | Media]
 """What an agent may be asked with."""
+
+
+_TEXT: Any = str
+_LIMITS: Final = Limits(requests=25)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -109,7 +113,7 @@ class Agent(Generic[OutputT, DepsT]):
     model: str | Model
     _: KW_ONLY
     name: str = "agent"
-    output: type[OutputT] | types.UnionType = cast("Any", str)
+    output: type[OutputT] | types.UnionType = _TEXT
     deps: type[DepsT] | None = None
     description: str = ""
     role: str = ""
@@ -122,10 +126,10 @@ class Agent(Generic[OutputT, DepsT]):
     examples: Sequence[Example] = ()
     stop_rule: str = ""
     date: DatePrecision | None = None
-    tools: Sequence[ToolSource] = ()
+    tools: Sequence[ToolSource | AgentTool | Agent[Any, Any]] = ()
     registry: Registry | None = None
-    settings: Settings = field(default_factory=lambda: Settings())
-    limits: Limits = Limits(requests=25)
+    settings: Settings = field(default_factory=Settings)
+    limits: Limits = _LIMITS
     at_limit: AtLimit = "raise"
     output_mode: WantedMode = "auto"
     output_retries: int = 2
@@ -370,9 +374,10 @@ class Agent(Generic[OutputT, DepsT]):
 
     def _delegate_faults(self) -> list[str]:
         try:
-            return [] if self.delegates else []
+            _ = self.delegates
         except GraphError as error:
             return list(error.faults)
+        return []
 
     async def _result(self, work: Any) -> AgentResult[OutputT]:
         try:
@@ -402,9 +407,10 @@ def _as_tool(one: Any) -> Any:
 
 def _model_faults(agent: Agent[Any, Any]) -> list[str]:
     try:
-        return [] if agent.opened else []
+        _ = agent.opened
     except ModelError as error:
         return [str(error)]
+    return []
 
 
 def _numbers(agent: Agent[Any, Any]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +27,7 @@ _instead: contextvars.ContextVar[_Instead | None] = contextvars.ContextVar("mode
 
 
 @contextmanager
-def using(model: str | Model | None = None, /, **agents: str | Model) -> Iterator[None]:
+def using(model: str | Model | None = None, /, **agents: str | Model) -> Generator[None]:
     """Have agents and model routers ask other models while this is open: for tests, and to compare.
 
     Args:

@@ -108,7 +108,7 @@ def choose(
     output_mode: WantedMode = "auto",
     retries: int = 1,
 ) -> ModelRouter:
-    """A router by model: `g.router(choose("openai:gpt-5.5", prompt="Which desk?\\n{text}", choices={...}))`.
+    """A router by model: `g.router(choose("openai:gpt-5.5", prompt="Which desk? {text}", choices={...}))`.
 
     The model's answer is held to the names of the choices; it is asked and counted like any other, and its choice is
     recorded, so that a resumed run goes the same way without asking again.

@@ -114,7 +114,7 @@ def limit_reached(limits: Limits, spent: Usage, share: Decimal) -> str:
         return f"it made {spent.tool_calls} of at most {limits.tool_calls} tool calls"
     if limits.tokens is not None and (spent.tokens or 0) >= limits.tokens * (1 - share):
         return f"it used {spent.tokens} of at most {limits.tokens} tokens"
-    if limits.cost is not None and (spent.cost or 0) >= limits.cost * (1 - share):
+    if limits.cost is not None and (spent.cost or 0) >= Decimal(limits.cost) * (1 - share):
         return f"it cost {spent.cost} of at most {limits.cost} dollars"
     return ""
 

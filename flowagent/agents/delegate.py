@@ -96,7 +96,7 @@ class AgentTool:
     def tool(self) -> Tool[Any, Any]:
         """The tool that a model is told of. Running it gives back its validated arguments, which the agent is asked."""
 
-        async def arguments(given: dict[str, Any], ctx: Any) -> Any:
+        async def arguments(given: dict[str, Any], _: Any) -> Any:
             return given
 
         return Tool.from_schema(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from pydantic import BaseModel
 
@@ -16,6 +16,7 @@ from flowagent.models.messages import user
 
 if TYPE_CHECKING:
     from flowagent.agents.agent import Agent
+    from flowagent.core.builder import Builder
     from flowagent.core.definition import Definition
 
 Asks = str | Callable[..., Any]
@@ -52,7 +53,7 @@ def as_node(agent: Agent[Any, Any], graph: Definition, given: dict[str, Any]) ->
     Raises:
         GraphError: placeholders or fields that the state does not have; all that is wrong.
     """
-    state = graph.state
+    state = _state_of(graph)
     prompt, into = given.pop("prompt", None), given.pop("into", None)
     report, messages = given.pop("report", None), given.pop("messages", None)
     faults = _prompt_faults(prompt, state, {})
@@ -84,14 +85,14 @@ def as_node(agent: Agent[Any, Any], graph: Definition, given: dict[str, Any]) ->
 def as_map(agent: Agent[Any, Any], graph: Definition, over: str, into: str, given: dict[str, Any]) -> ChildGraph:
     """What stands for an agent that is asked about each item of a field; see `as_node`."""
     del over, into  # the map checks them itself
-    prompt = given.pop("prompt", "{item}")
-    faults = _prompt_faults(prompt, graph.state, {"item": Any})
+    prompt: Any = given.pop("prompt", "{item}")
+    faults = _prompt_faults(prompt, _state_of(graph), {"item": Any})
     if faults:
         raise GraphError(graph.name, [f"agent `{agent.name}`: {fault}" for fault in faults])
 
     def asked(item: Any, values: BaseModel) -> Mapping[str, Any]:
         if callable(prompt):
-            return {"task": user(prompt(item, values))}
+            return {"task": user(cast("Any", prompt)(item, values))}
         known = {name: getattr(values, name) for name in type(values).model_fields}
         return {"task": user(Template(prompt).filled({**known, "item": item}))}
 
@@ -102,6 +103,10 @@ def as_map(agent: Agent[Any, Any], graph: Definition, over: str, into: str, give
         return final.output
 
     return ChildGraph(child=agent.graph, input=asked, output=answered, name=agent.name)
+
+
+def _state_of(graph: Definition) -> type[BaseModel]:
+    return cast("Builder[Any, Any]", graph).state
 
 
 def _filled(prompt: Any, values: BaseModel) -> Any:

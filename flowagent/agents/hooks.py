@@ -19,7 +19,7 @@ the `model`, the `validation` of a tool's arguments, the run of a `tool`, and th
 Go: TypeAlias = Callable[[Any], Awaitable[Any]]
 
 
-class Hooks:
+class Hooks:  # the parameters are for those who override; here they are only handed on
     """Does nothing at any place; override what you need.
 
     Example:
@@ -33,7 +33,7 @@ class Hooks:
     """
 
     async def run(self, ctx: None, task: Any, go: Go) -> Any:
-        """Around a whole run that was started on the agent itself: `task` is what it is asked, the result its result."""
+        """Around a run that was started on the agent itself: `task` is what it is asked, the result its result."""
         return await go(task)
 
     async def node(self, ctx: Context[Any, Any], state: Any, go: Go) -> Any:

@@ -53,10 +53,9 @@ def graph_of(agent: Agent[Any, Any]) -> Graph[Any, Any]:
             to=[MODEL, END],
             doc="Looks at what is asked before anything is spent.",
         )
+    retried: dict[str, Any] = {} if agent.retry is None else {"retry": agent.retry}
     targets = [*([TOOLS] if agent.has_tools else []), OUTPUT, MODEL, END]
-    graph.node(
-        steps.hooked(steps.model), name=MODEL, to=targets, shape="model", retry=agent.retry, doc="Asks the model."
-    )
+    graph.node(steps.hooked(steps.model), name=MODEL, to=targets, shape="model", doc="Asks the model.", **retried)
     graph.node(steps.hooked(steps.output), name=OUTPUT, to=[MODEL, END], shape="output", doc="Reads the answer.")
     graph.edge(START, first)
     if agent.has_tools:
@@ -264,7 +263,7 @@ async def prompt_for(
         canary=agent.canary,
         expected_output=agent.expected_output,
         markdown=agent.markdown,
-        examples=agent.examples,
+        examples=tuple(agent.examples),
         has_tools=agent.has_tools,
         output=plan.section,
         stop_rule=agent.stop_rule,

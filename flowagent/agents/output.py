@@ -12,7 +12,7 @@ import types
 import typing
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Union, get_args, get_origin
+from typing import Any, Final, Literal, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import to_json
@@ -126,8 +126,8 @@ class Shape:
         members = _members(wanted)
         self.takes_text = str in members
         rest = [member for member in members if member is not str]
-        self._structured = Union[tuple(rest)] if self.takes_text and rest else wanted  # noqa: UP007  # members are data
-        self.adapter: TypeAdapter[Any] = TypeAdapter(self._structured)
+        structured: Any = Union[tuple(rest)] if self.takes_text and rest else wanted  # noqa: UP007  # members are data
+        self.adapter: TypeAdapter[Any] = TypeAdapter(structured)
         plain = self.adapter.json_schema(mode="validation")
         self.is_wrapped = not self.is_text and plain.get("type") != "object" and "$ref" not in plain
         self.schema = _wrapped(plain) if self.is_wrapped else plain
@@ -144,14 +144,14 @@ class Shape:
         if self.is_text:
             return OutputPlan(mode="text", takes_text=True)
         form = strict_form(self.schema, _dialect(provider))
-        passed = {
+        passed: dict[OutputMode, str] = {
             "native": _no_native(profile, has_tools=has_tools, takes_text=self.takes_text),
             "tool": "" if profile.tools else "native tool calls: the model has none",
             "prompted": "",
         }
         if mode == "auto" and not passed["native"] and not form.lossless:
             passed["native"] = f"native output: the schema would lose something ({'; '.join(form.lost)})"
-        chosen = next(way for way, why in passed.items() if not why) if mode == "auto" else mode
+        chosen: OutputMode = next(way for way, why in passed.items() if not why) if mode == "auto" else mode
         is_strict = form.lossless and (chosen == "native" or (chosen == "tool" and profile.strict_tools))
         return OutputPlan(
             mode=chosen,
@@ -196,13 +196,13 @@ class Shape:
     def _from_readings(self, plan: OutputPlan, text: str) -> Accepted | Attempt:
         first: Attempt | None = None
         for found in found_in(text):
-            value, edits = found.value, found.edits
+            value: Any = found.value
             if plan.strict:
                 value = without_nulls(value, self.schema)
-            if plan.is_wrapped and isinstance(value, dict) and set(value) == {_WRAPPED}:
-                value = value[_WRAPPED]
+            if plan.is_wrapped and isinstance(value, dict) and [*cast("dict[str, Any]", value)] == [_WRAPPED]:
+                value = cast("Any", value[_WRAPPED])
             try:
-                return Accepted(self.adapter.validate_json(json.dumps(value)), edits)
+                return Accepted(self.adapter.validate_json(json.dumps(value)), found.edits)
             except ValidationError as error:
                 first = first or Attempt(text=text, problems=problems(error))
         return first or Attempt(text=text, problems=(_unreadable(text),))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, cast
 
@@ -12,6 +12,7 @@ from flowagent.agents.loop import stopped
 from flowagent.agents.output import OutputMode
 from flowagent.agents.state import WITH_OUTPUT, AgentState, Ending, StopReason
 from flowagent.core.events import Event
+from flowagent.core.facts import Question
 from flowagent.core.run import Run
 from flowagent.core.usage import Usage
 from flowagent.core.watch import Watch
@@ -166,8 +167,13 @@ def pending_in(run: Run[Any]) -> tuple[Pending, ...]:
             text=question.text,
         )
         for question in run.questions
-        if isinstance(about := question.about, dict) and "tool" in about
+        if "tool" in (about := _about(question))
     )
+
+
+def _about(question: Question) -> Mapping[str, Any]:
+    about: Any = question.about
+    return cast("Mapping[str, Any]", about) if isinstance(about, Mapping) else {}
 
 
 def raise_cause(failed: RunFailed) -> None:

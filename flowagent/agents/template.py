@@ -1,4 +1,4 @@
-"""Prompts with `{field}` in them: only names that were checked are filled in, and what is filled in is never read again.
+"""Prompts with `{field}` in them: only checked names are filled in, and what is filled in is never read again.
 
 Data is no template: a value that holds braces goes in as it is. Anything in braces that is not a plain name, such as an
 example in JSON, stays as it stands; `{{name}}` gives `{name}`.
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 from pydantic import BaseModel
 from pydantic_core import to_json
@@ -97,7 +97,7 @@ def _types_of(known: type[BaseModel] | Mapping[str, Any]) -> dict[str, Any]:
 def _shown(values: BaseModel | Mapping[str, Any], name: str) -> str:
     at: Any = values
     for part in name.split("."):
-        at = at[part] if isinstance(at, Mapping) else getattr(at, part)
+        at = cast("Any", at[part] if isinstance(at, Mapping) else getattr(at, part))
     return at if isinstance(at, str) else to_json(at, indent=2).decode() if _has_parts(at) else str(at)
 
 

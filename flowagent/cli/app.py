@@ -52,6 +52,14 @@ Deps = Annotated[
 ]
 Steps = Annotated[int | None, typer.Option("--steps", metavar="N", help="Stop after N node visits in all. [1000]")]
 Seconds = Annotated[float | None, typer.Option("--seconds", metavar="S", help="Stop after S seconds of work.")]
+Requests = Annotated[
+    int | None, typer.Option("--requests", metavar="N", help="Stop before more than N requests to models in all.")
+]
+Tokens = Annotated[int | None, typer.Option("--tokens", metavar="N", help="Stop when N tokens have been used in all.")]
+ToolCalls = Annotated[
+    int | None, typer.Option("--tool-calls", metavar="N", help="Stop before more than N calls of tools in all.")
+]
+Cost = Annotated[str | None, typer.Option("--cost", metavar="USD", help="Stop when so many dollars are spent in all.")]
 WhenFailed = Annotated[
     OnFailure | None,
     typer.Option("--on-failure", help="What a failed task does to the rest. [finish]"),
@@ -124,6 +132,10 @@ def run(
     deps: Deps = None,
     steps: Steps = None,
     seconds: Seconds = None,
+    requests: Requests = None,
+    tokens: Tokens = None,
+    tool_calls: ToolCalls = None,
+    cost: Cost = None,
     on_failure: WhenFailed = None,
     durability: WhatIsStored = None,
     no_progress: NoProgress = False,
@@ -136,6 +148,10 @@ def run(
         deps=deps,
         steps=steps,
         seconds=seconds,
+        requests=requests,
+        tokens=tokens,
+        tool_calls=tool_calls,
+        cost=cost,
         on_failure=on_failure,
         durability=durability,
         progress=not no_progress,
@@ -168,6 +184,10 @@ def resume(
     deps: Deps = None,
     steps: Steps = None,
     seconds: Seconds = None,
+    requests: Requests = None,
+    tokens: Tokens = None,
+    tool_calls: ToolCalls = None,
+    cost: Cost = None,
     on_failure: WhenFailed = None,
     durability: WhatIsStored = None,
     no_progress: NoProgress = False,
@@ -180,6 +200,10 @@ def resume(
         deps=deps,
         steps=steps,
         seconds=seconds,
+        requests=requests,
+        tokens=tokens,
+        tool_calls=tool_calls,
+        cost=cost,
         on_failure=on_failure,
         durability=durability,
         progress=not no_progress,

@@ -40,6 +40,10 @@ class Settings:
     deps: str | None = None
     steps: int | None = None
     seconds: float | None = None
+    requests: int | None = None
+    tokens: int | None = None
+    tool_calls: int | None = None
+    cost: str | None = None
     on_failure: OnFailure | None = None
     durability: Durability | None = None
     progress: bool = True
@@ -50,7 +54,7 @@ class Settings:
         Raises:
             CommandError: a limit below what can be, or deps that cannot be made.
         """
-        options: RunOptions = {"store": store, "limits": self._limits()}
+        options: RunOptions = {"store": store, "limits": self.limits()}
         if self.on_failure is not None:
             options["on_failure"] = self.on_failure
         if self.durability is not None:
@@ -64,10 +68,16 @@ class Settings:
             )
         return options
 
-    def _limits(self) -> Limits:
-        given: dict[str, Any] = {} if self.steps is None else {"steps": self.steps}
+    def limits(self) -> Limits:
+        """How far the run may go.
+
+        Raises:
+            CommandError: a limit below what can be.
+        """
+        names = ("steps", "seconds", "requests", "tokens", "tool_calls", "cost")
+        given: dict[str, Any] = {name: value for name in names if (value := getattr(self, name)) is not None}
         try:
-            return Limits(**given, seconds=self.seconds)
+            return Limits(**given)
         except ValueError as error:
             raise CommandError(str(error)) from error
 
@@ -189,7 +199,7 @@ def _followed(watching: Watching, graph: Graph[Any, Any], way: Way, settings: Se
         return _interrupted(watch, graph, way, output)
     except FlowAgentError as error:
         raise _refused(error, watch, way) from error
-    report.tell(ended, way, output, steps=settings.steps)
+    report.tell(ended, way, output, limits=settings.limits())
     return report.CODES[ended.status]
 
 

@@ -13,7 +13,25 @@ from rich.table import Table
 from rich.text import Text
 
 from flowagent.cli.output import Output, counted, safe, short
-from flowagent.core.events import Asked, Emitted, Event, RunEnded, RunStarted, TaskDone, TaskFailed, TaskStarted, Warned
+from flowagent.core.events import (
+    Asked,
+    Emitted,
+    Event,
+    ModelCalled,
+    ModelWaits,
+    OfModel,
+    RunEnded,
+    RunStarted,
+    TaskDone,
+    TaskFailed,
+    TaskStarted,
+    TextDelta,
+    ToolEnded,
+    ToolStarted,
+    Warned,
+)
+from flowagent.core.figures import spent
+from flowagent.core.usage import NO_USAGE, Usage
 
 
 class Progress(Protocol):
@@ -66,7 +84,7 @@ def line_of(event: Event) -> str | None:
         case TaskStarted():
             return f"  start   {event.task_id}{_tries(event.attempt)}"
         case TaskDone():
-            return f"  done    {event.task_id}  {event.seconds:.3f} s{_going(event.to)}"
+            return f"  done    {event.task_id}  {event.seconds:.3f} s{_cost(event.usage)}{_going(event.to)}"
         case TaskFailed():
             again = "" if event.retry_in is None else f"; again in {event.retry_in:.1f} s"
             return f"  failed  {event.task_id}{_tries(event.attempt)}: {_reasons(event)}{again}"
@@ -74,10 +92,35 @@ def line_of(event: Event) -> str | None:
             return f"  asks    {event.question.id}: {event.question.text}"
         case Emitted() | Warned():
             return f"  {_said(event)}"
+        case TextDelta() | ModelCalled() | ModelWaits() | ToolStarted() | ToolEnded():
+            return _of_model(event)
         case RunEnded():
             return None
         case _:
             assert_never(event)
+
+
+def _of_model(event: OfModel) -> str | None:
+    """What models and tools do; text comes in pieces that are no lines, and stands in the state when it is whole."""
+    match event:
+        case TextDelta():
+            return None
+        case ModelCalled():
+            cost = _cost(event.usage)
+            return f"  model   {event.task_id}: {event.model} answered in {event.seconds:.2f} s{cost} ({event.finish})"
+        case ModelWaits():
+            return f"  waits   {event.task_id}: {event.model} ({event.kind}: {event.message}), {event.seconds:.1f} s"
+        case ToolStarted():
+            return f"  calls   {event.task_id}: {event.tool} {short(event.arguments)}"
+        case ToolEnded():
+            failed = " failed" if event.is_error else ""
+            return f"  tool    {event.task_id}: {event.tool}{failed} in {event.seconds:.2f} s: {short(event.text)}"
+        case _:
+            assert_never(event)
+
+
+def _cost(usage: Usage) -> str:
+    return "".join(f", {part}" for part in spent(usage))
 
 
 def _tries(attempt: int) -> str:
@@ -114,6 +157,7 @@ class Row:
     retries: int = 0
     asking: int = 0
     seconds: float = 0.0
+    usage: Usage = NO_USAGE
 
 
 class Board:
@@ -147,6 +191,8 @@ class Board:
         if isinstance(event, (Emitted, Warned)):
             self._live.console.print(Text(safe(_said(event)), "yellow" if isinstance(event, Warned) else ""))
             return
+        if isinstance(event, (TextDelta, ModelCalled, ModelWaits, ToolStarted, ToolEnded)):
+            return  # what a node does inside stands in its row when it is done
         self._count(self.rows.setdefault((*event.path, event.node), Row()), event)
 
     def _count(self, row: Row, event: TaskStarted | TaskDone | TaskFailed | Asked) -> None:
@@ -154,6 +200,8 @@ class Board:
             row.running[event.task_id] = time.monotonic()
             return
         row.running.pop(event.task_id, None)
+        if not isinstance(event, Asked):
+            row.usage += event.usage
         match event:
             case TaskDone():
                 is_item = event.task_id.endswith("]")  # brackets in names are escaped in ids
@@ -198,6 +246,7 @@ def facts_of(row: Row) -> str:
         facts.append(f"{row.done} times")
     if row.done or row.items:
         facts.append(f"{row.seconds:.2f} s")
+    facts.extend(spent(row.usage))
     if row.retries:
         facts.append("1 retry" if row.retries == 1 else f"{row.retries} retries")
     if row.failed:

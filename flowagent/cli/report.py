@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from decimal import Decimal
 from typing import Any, Final
 
 from flowagent.cli import values
@@ -12,6 +14,8 @@ from flowagent.cli.kept import DEFAULT_STORE
 from flowagent.cli.output import Output, counted, readable
 from flowagent.cli.problems import DONE, FAILED, INTERRUPTED, LIMIT, WAITING, ExitCode, told
 from flowagent.core.facts import Question
+from flowagent.core.figures import spent_in_all
+from flowagent.core.policies import Limits
 from flowagent.core.records import Status
 from flowagent.core.run import Run
 from flowagent.core.secret import shown
@@ -88,6 +92,7 @@ def document(run: Run[Any], way: Way) -> dict[str, Any]:
         "questions": [asdict(question) for question in run.questions],
         "errors": [plain_error(error) for error in run.errors],
         "warnings": list(run.warnings),
+        "usage": run.usage.plain(),
         "store": way.store,
         "resume": None if run.status == "completed" else way.command(),
     }
@@ -106,7 +111,7 @@ def plain_error(error: NodeError) -> dict[str, Any]:
 # -- text --------------------------------------------------------------------------------------------------------------
 
 
-def tell(run: Run[Any], way: Way, output: Output, *, steps: int | None) -> None:
+def tell(run: Run[Any], way: Way, output: Output, *, limits: Limits) -> None:
     """Say how a run stands: its state to stdout, what went wrong to stderr, and what to do next."""
     if output.as_json:
         output.document(document(run, way))
@@ -114,6 +119,8 @@ def tell(run: Run[Any], way: Way, output: Output, *, steps: int | None) -> None:
         headline(output, run.run_id, run.graph_name, run.status, because=_because(run))
         output.say("")
         output.say(readable(plain_state(run)))
+        if spent := spent_in_all(run.usage):
+            output.say(f"\nspent: {', '.join(spent)}")
     if run.unmerged:
         output.say(f"\nnot merged yet, and shown as before the branches parted: {', '.join(run.unmerged)}")
     if run.questions:
@@ -121,7 +128,7 @@ def tell(run: Run[Any], way: Way, output: Output, *, steps: int | None) -> None:
     if run.status == "failed":
         tell_errors(run.errors, way, output)
     elif run.status == "limit":
-        output.tell(f"\nstopped: {run.reason}; to go on:\n  {way.command(*_higher(run.reason, steps))}")
+        output.tell(f"\nstopped: {run.reason}; to go on:\n  {way.command(*_higher(run, limits))}")
     elif run.status == "cancelled":
         output.tell(f"\ncancelled: {run.reason}; to go on all the same:\n  {way.command()}")
 
@@ -139,9 +146,22 @@ def _because(run: Run[Any]) -> str:
     return ""
 
 
-def _higher(reason: str, steps: int | None) -> Iterable[str]:
-    """Steps count over all calls, so going on takes a higher limit."""
-    return ("--steps", str(2 * (1000 if steps is None else steps))) if "steps" in reason else ()
+_LIMIT: Final = re.compile(r"reached the limit of (?P<dollar>\$?)[\d.]+ ?(?P<unit>step|request|tool call|token)?")
+
+
+def _higher(run: Run[Any], limits: Limits) -> Sequence[str]:
+    """All but seconds count over all calls, so going on takes a higher limit."""
+    found = _LIMIT.match(run.reason)
+    if found is None:
+        return ()
+    if found["dollar"]:
+        most = Decimal(str(limits.cost or 0))
+        return ("--cost", f"{2 * max(most, run.usage.cost or most):f}")
+    name = found["unit"] and f"{found['unit'].replace(' ', '_')}s"
+    if not name:
+        return ()
+    spent: int = getattr(run.usage, name, None) or 0
+    return (f"--{name.replace('_', '-')}", str(2 * max(getattr(limits, name) or 1000, spent)))
 
 
 def tell_questions(output: Output, questions: Sequence[Question], way: Way) -> None:

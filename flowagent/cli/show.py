@@ -13,6 +13,7 @@ from flowagent.cli.output import Output, columns, counted, readable, short
 from flowagent.cli.problems import DONE, CommandError, ExitCode
 from flowagent.cli.report import Way
 from flowagent.cli.story import Story, story_of
+from flowagent.core.figures import spent
 from flowagent.core.history import Step
 from flowagent.core.loops import run_blocking
 from flowagent.core.records import RunInfo, Status
@@ -133,6 +134,7 @@ def _plain_step(step: Step) -> dict[str, Any]:
         "to": list(step.to),
         "errors": list(step.errors),
         "detail": step.detail,
+        "usage": step.usage.plain(),
     }
 
 
@@ -165,7 +167,7 @@ def _tell(story: Story, loaded: Run[Any] | None, way: Way, output: Output) -> No
 
 def _line(step: Step, begun: float) -> tuple[str, ...]:
     """A step: when, what, which task, how long, and what came of it."""
-    took = f"{step.seconds:.3f} s" if step.kind in ("done", "item", "failed") else ""
+    took = ", ".join([f"{step.seconds:.3f} s", *spent(step.usage)]) if step.kind in ("done", "item", "failed") else ""
     return (f"{step.at - begun:9.3f}", step.kind, step.task, took, _outcome(step))
 
 

@@ -121,7 +121,6 @@ class FromThread(Port):
     @property
     def is_watched(self) -> bool:
         """Whether anybody watches the run."""
-        ...
 
     @property
     def in_thread(self) -> bool:

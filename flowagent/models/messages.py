@@ -169,6 +169,11 @@ class ToolMessage(_Frozen):
     id: str = ""
     results: tuple[ToolResult, ...]
 
+    @property
+    def text(self) -> str:
+        """The text of all results, a line break between them."""
+        return "\n".join(result.text for result in self.results)
+
 
 Message: TypeAlias = Annotated[UserMessage | AssistantMessage | ToolMessage, Field(discriminator="role")]
 """One message of a conversation."""

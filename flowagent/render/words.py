@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from decimal import Decimal
 
+from flowagent.core.figures import spent
 from flowagent.core.picture import Arrow, Box, Marks, Picture
-from flowagent.core.usage import Usage
 from flowagent.render.text import LONGEST_TOOLTIP, name_text, prose_lines, tooltip_text, visible
 
 SEPARATOR = " · "
@@ -60,36 +59,6 @@ def duration(seconds: float) -> str:
     if whole < 86_400:
         return f"{whole // 3600} h {whole % 3600 // 60} min"
     return f"{whole // 86_400} d {whole % 86_400 // 3600} h"
-
-
-def spent(usage: Usage) -> list[str]:
-    """What was spent, for people: `1,234 tokens`, `$0.012`; a sum of which a part is not known says so.
-
-    Example:
-        >>> spent(Usage(requests=2, input=1000, output=234, unpriced=1))
-        ['1,234 tokens', 'cost unknown']
-    """
-    parts: list[str] = []
-    if usage.tokens is not None:
-        parts.append(f"{_at_least(usage.unmeasured)}{_plural(usage.tokens, 'token', 'tokens')}")
-    elif usage.unmeasured:
-        parts.append("tokens unknown")
-    if usage.cost is not None:
-        parts.append(f"{_at_least(usage.unpriced)}${_dollars(usage.cost)}")
-    elif usage.unpriced:
-        parts.append("cost unknown")
-    return parts
-
-
-def _at_least(unknown: int) -> str:
-    return "≥ " if unknown else ""
-
-
-def _dollars(cost: Decimal) -> str:
-    """Cents, or two figures of what is less: `1.20`, `0.0034`."""
-    if cost >= 1 or not cost:
-        return f"{cost:,.2f}"
-    return f"{cost:.{max(2, 1 - cost.adjusted())}f}"
 
 
 def _usage(box: Box) -> Iterator[str]:

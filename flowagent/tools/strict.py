@@ -102,6 +102,7 @@ class _Strict:
     root: Json
     lost: list[str] = field(default_factory=list[str])
     blocked: list[str] = field(default_factory=list[str])
+    inside: list[str] = field(default_factory=list[str])
 
     def closed(self, schema: Any, where: str) -> Any:
         """A part of the schema as strict mode takes it."""
@@ -109,7 +110,9 @@ class _Strict:
             self.blocked.append(f"{where or 'the whole'} takes anything")
             return schema
         one = self._known(cast("Json", schema), where)
-        if not one.keys() & {"type", "anyOf", "allOf", "$ref", "enum", "const"}:
+        if "$ref" in one:
+            return self._inlined(one, where)
+        if not one.keys() & {"type", "anyOf", "allOf", "enum", "const"}:
             self.blocked.append(f"{where or 'the whole'} takes anything")
         for key in ("anyOf", "allOf"):
             if key in one:
@@ -133,9 +136,21 @@ class _Strict:
                 self.lost.append(f"`{word}: {value}` of {where or 'the whole'} is not told")
         if "format" in one and one["format"] not in self.rules.formats:
             self.lost.append(f"`format: {one.pop('format')}` of {where} is not told")
-        if "$ref" in one and self.rules.all_required:
-            one = {"$ref": one["$ref"], **{key: one[key] for key in ("$defs", "description") if key in one}}
         return one
+
+    def _inlined(self, one: Json, where: str) -> Json:
+        """A reference stands alone: what it refers to takes its place where more is said than that."""
+        reference = one["$ref"]
+        if len(one) == 1:
+            return one
+        if reference in self.inside:
+            self.lost.append(f"`description: {one.get('description')}` of {where} is not told")
+            return {"$ref": reference}
+        self.inside.append(reference)
+        whole = {**cast("Json", resolved(one, self.root)), **one}
+        made = self.closed({key: value for key, value in whole.items() if key != "$ref"}, where)
+        self.inside.pop()
+        return made
 
     def _object(self, one: Json, where: str) -> Json:
         if one.get("additionalProperties") not in (None, False):

@@ -177,10 +177,10 @@ def _clashes(tools: Sequence[Tool[..., Any]]) -> Iterator[str]:
     for one in tools:
         other = known.setdefault(likeness(one.name), one)
         if other is not one:
-            same = "have the same name" if other.name == one.name else f"`{one.name}` too much alike"
+            what = "the same name" if other.name == one.name else "names that are too much alike"
             yield (
-                f"tool `{other.name}` ({other.origin}) and {same} ({one.origin}): rename one with tool(..., name=...), "
-                "or put a prefix before a toolset with prefixed(...)"
+                f"tools `{other.name}` ({other.origin}) and `{one.name}` ({one.origin}) have {what}: rename one with "
+                "tool(..., name=...), or put a prefix before a toolset with prefixed(...)"
             )
 
 

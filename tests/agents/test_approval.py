@@ -17,10 +17,10 @@ from flowagent.tools.decisions import Abort, Answer, Approve, Deny
 from flowagent.tools.tool import tool
 
 
-def refunds(paid: list[tuple[str, int]], **options: Any) -> Any:
+def refunds(paid: list[tuple[str, int]], approval: Any = True) -> Any:
     """A tool that pays, and keeps what it paid."""
 
-    @tool(**{"approval": True, **options})
+    @tool(approval=approval)
     def refund(order: str, cents: int) -> str:
         """Refund an order."""
         paid.append((order, cents))
@@ -62,7 +62,8 @@ def test_siblings_go_on_while_calls_wait_and_each_is_decided_by_its_id() -> None
     done = agent.resume_sync("r", {first.call_id: Approve(), second.call_id: Deny("too much")}, store=store)
     assert (done.output, paid) == ("done", [("7", 100)])
     assert [text for text, _ in last_results(model)][:2] == ["paid 100", "order 7 is late"]
-    assert last_results(model)[2][1] is True and "too much" in last_results(model)[2][0]
+    assert last_results(model)[2][1] is True
+    assert "too much" in last_results(model)[2][0]
     assert len(model.requests) == 2
 
 
@@ -116,9 +117,12 @@ def test_a_decision_about_no_open_call_changes_nothing() -> None:
 def test_code_decides_which_calls_need_a_person() -> None:
     """Complaint 34: a function of context and arguments; its reason is shown."""
     paid: list[tuple[str, int]] = []
-    big = refunds(paid, approval=lambda ctx, args: "over 50 euros" if args["cents"] > 5_000 else False)
+
+    def is_big(ctx: Any, args: Any) -> str | bool:
+        return "over 50 euros" if args["cents"] > 5_000 else False
+
     model = Scripted(TWO, say("done"))
-    waiting = Agent(model, tools=[big, look]).run_sync("go", store=MemoryStore())
+    waiting = Agent(model, tools=[refunds(paid, approval=is_big), look]).run_sync("go", store=MemoryStore())
     assert paid == [("7", 100)]
     (pending,) = waiting.pending
     assert pending.arguments["order"] == "8"

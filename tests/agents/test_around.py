@@ -62,7 +62,11 @@ def test_a_guardrail_may_look_on_beside_the_first_request_but_no_tool_runs_befor
 
 
 def test_an_output_guardrail_blocks_an_answer() -> None:
-    guard = Guard(lambda text, ctx: False if "damn" in text else None, "output", name="polite")
+
+    def is_polite(text: str, ctx: Any) -> bool:
+        return "damn" not in text
+
+    guard = Guard(is_polite, "output", name="polite")
     result = Agent(Scripted(say("damn it")), guards=[guard]).run_sync("go")
     assert result.stop_reason == "blocked"
     assert result.ending is not None
@@ -77,7 +81,11 @@ def test_a_canary_blocks_an_answer_that_leaks_the_prompt() -> None:
 
 
 def test_a_tool_guardrail_refuses_a_call_and_the_model_is_told() -> None:
-    guard = Guard(lambda call, ctx: "no big sums" if "1000" in call.arguments else None, "tool")
+
+    def small(call: Any, ctx: Any) -> str | None:
+        return "no big sums" if "1000" in call.arguments else None
+
+    guard = Guard(small, "tool")
     model = Scripted(call("add", a=1000, b=1), say("ok"))
     Agent(model, tools=[add], guards=[guard]).run_sync("go")
     message = model.requests[1].messages[-1]
@@ -172,7 +180,7 @@ def test_the_first_hook_is_outermost() -> None:
     assert seen == ["a in", "b in", "b out", "a out"]
 
 
-# -- saving, dates, other models -----------------------------------------------------------------------------------------
+# -- saving, dates, other models ---------------------------------------------------------------------------------------
 
 
 def test_an_answer_is_saved_under_its_expanded_name(tmp_path: Path) -> None:
@@ -189,7 +197,7 @@ def test_a_run_id_leads_to_no_place_outside_the_base(tmp_path: Path) -> None:
     agent = Agent(Scripted(say("x")), save_to=SaveTo("{run_id}.md", base=tmp_path / "in"))
     agent.run_sync("go", run_id="../../evil")
     assert [path.name for path in tmp_path.rglob("*.md")] == ["_.._evil.md"]
-    with pytest.raises(GraphError, match="placeholder `{session_id}` names no field"):
+    with pytest.raises(GraphError, match=r"placeholder `\{session_id\}` names no field"):
         Agent(Scripted(), save_to="{session_id}.md")
 
 
@@ -239,10 +247,8 @@ def test_the_sections_of_a_prompt_can_be_asked_for_and_are_what_is_sent() -> Non
 async def test_the_deltas_of_a_stream_are_the_answer() -> None:
     """B9: concatenated deltas equal the final text; tool events carry ids; the last event is the run's end."""
     agent = Agent(Scripted(call("add", a=1, b=2), say("The sum is three.")), tools=[add])
-    told: list[Any] = []
     async with agent.stream("go") as watch:
-        async for event in watch:
-            told.append(event)
+        told = [event async for event in watch]
     text = "".join(one.text for one in told if isinstance(one, events.TextDelta))
     assert text == watch.result.output == "The sum is three."
     started = [one for one in told if isinstance(one, events.ToolStarted)]

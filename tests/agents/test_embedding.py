@@ -37,7 +37,7 @@ def test_an_agent_is_a_node_that_is_asked_with_the_state_and_writes_its_answer()
     g.chain(START, "writer", "END")
     run = g.run_sync(Doc(topic="tides"))
     assert run.state.draft == "The sea rises and falls."
-    assert model.requests[0].messages[0].text == "Write about tides."  # type: ignore[union-attr]
+    assert model.requests[0].messages[0].text == "Write about tides."
     assert [step.task for step in run.history] == ["writer", "writer/model@1", "writer/output@1", "writer"]
 
 
@@ -56,7 +56,7 @@ def test_a_writer_and_a_critic_go_round_until_the_critic_is_content() -> None:
     g.chain(START, "writer", "critic", content)
     run = g.run_sync(Doc(topic="tides"))
     assert (run.state.draft, run.state.verdict.ok) == ("second", True)
-    assert writer.requests[1].messages[0].text == "tides. Advice: shorter"  # type: ignore[union-attr]
+    assert writer.requests[1].messages[0].text == "tides. Advice: shorter"
     assert run.usage.requests == 4
 
 
@@ -111,8 +111,8 @@ def test_a_conversation_can_live_in_the_state() -> None:
     g.chain(START, "first", "second", "END")
     run = g.run_sync(Doc(topic="Ann"))
     assert run.state.draft == "You are Ann."
-    assert [one.text for one in run.state.talk] == ["I am Ann.", "Hello Ann.", "Who am I?", "You are Ann."]  # type: ignore[union-attr]
-    assert [one.text for one in model.requests[1].messages] == ["I am Ann.", "Hello Ann.", "Who am I?"]  # type: ignore[union-attr]
+    assert [one.text for one in run.state.talk] == ["I am Ann.", "Hello Ann.", "Who am I?", "You are Ann."]
+    assert [one.text for one in model.requests[1].messages] == ["I am Ann.", "Hello Ann.", "Who am I?"]
 
 
 class Survey(State):
@@ -123,8 +123,8 @@ class Survey(State):
 
 def test_an_agent_maps_over_a_field_in_the_order_of_its_items() -> None:
     """4.5: map-reduce; results in input order, however they finish."""
-    reader = FunctionModel(lambda request: say(request.messages[0].text.removeprefix("Summarise ")))  # type: ignore[union-attr]
-    editor = FunctionModel(lambda request: say(request.messages[0].text))  # type: ignore[union-attr]
+    reader = FunctionModel(lambda request: say(request.messages[0].text.removeprefix("Summarise ")))
+    editor = FunctionModel(lambda request: say(request.messages[0].text))
     g = Graph("survey", Survey)
     g.map(Agent(reader, name="read"), over="urls", into="notes", prompt="Summarise {item}", at_most=2)
     g.node(Agent(editor, name="merge"), prompt="Merge {notes}", into="report")
@@ -161,7 +161,7 @@ def test_a_model_chooses_the_way(mode: Any) -> None:
     run = desk_graph(router).run_sync(Doc(topic="it crashed"))
     assert run.state.draft == "tech"
     assert "- billing: invoices, refunds\n- tech: errors, bugs" in model.requests[0].system_text
-    assert model.requests[0].messages[0].text == "Which desk?\nit crashed"  # type: ignore[union-attr]
+    assert model.requests[0].messages[0].text == "Which desk?\nit crashed"
     assert run.usage.requests == 1
 
 

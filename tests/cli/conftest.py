@@ -68,6 +68,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 @pytest.fixture
 def cli(folder: Path) -> CommandLine:
     """Types commands in a folder with a few files."""
-    for name in ("triage", "small", "faulty", "conflict", "deps", "handled"):
+    for name in ("triage", "small", "spend", "faulty", "conflict", "deps", "handled"):
         (folder / f"{name}_flow.py").write_text(getattr(flows, name.upper()), encoding="utf-8")
     return CommandLine()

@@ -58,6 +58,31 @@ g.chain("approve", billing, END)
 g.chain(technical, END)
 """
 
+SPEND = """
+from decimal import Decimal
+
+from flowagent import END, START, Context, Graph, State, Update
+from flowagent.core.usage import Usage
+
+
+class Count(State):
+    number: int = 0
+
+
+g = Graph("spend", Count)
+
+
+@g.node
+async def call(state: Count, ctx: Context[object, Count]) -> Update:
+    ctx.reserve(requests=1, tool_calls=1)
+    ctx.spend(Usage(requests=1, tool_calls=1, input=200, cost=Decimal("0.40")))
+    return {"number": state.number + 1}
+
+
+g.router(lambda state: "call" if state.number < 2 else END, name="again", to=["call", "END"])
+g.chain(START, call, "again")
+"""
+
 SMALL = '''
 from flowagent import END, START, Graph, State, Update
 

@@ -5,24 +5,51 @@ from __future__ import annotations
 import io
 import re
 import sys
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from flowagent.cli.output import Output
 from flowagent.cli.progress import Board, Lines, Row, facts_of, line_of, progress_on
-from flowagent.core.events import Asked, Emitted, Event, RunEnded, RunStarted, TaskDone, TaskFailed, TaskStarted, Warned
+from flowagent.core.events import (
+    Asked,
+    Emitted,
+    Event,
+    ModelCalled,
+    ModelWaits,
+    RunEnded,
+    RunStarted,
+    TaskDone,
+    TaskFailed,
+    TaskStarted,
+    TextDelta,
+    ToolEnded,
+    ToolStarted,
+    Warned,
+)
 from flowagent.core.facts import Failure, Question
+from flowagent.core.usage import Usage
 
 FAILURE = Failure(graph="g", node="n", task="n", attempt=1, kind="ValueError", message="no")
 QUESTION = Question(id="ask", task="ask", node="ask", name="", text="Really?")
 
 
-def event(kind: Any, task: str = "n", path: tuple[str, ...] = (), attempt: int = 1, **facts: Any) -> Event:
+def event(kind: Any, /, task: str = "n", path: tuple[str, ...] = (), attempt: int = 1, **facts: Any) -> Event:
     """An event of a task."""
     of_task = {"task_id": task, "node": task.partition("[")[0], "path": path, "attempt": attempt}
     return kind(run_id="r", number=0, time=0.0, **of_task, **facts)
 
+
+SPENT = Usage(requests=2, input=1000, output=234, cost=Decimal("0.012"))
+OF_MODEL = [
+    event(TextDelta, text="Hel"),
+    event(ModelWaits, model="m", seconds=2.0, kind="overloaded", message="busy", restarted=False),
+    event(ModelCalled, model="m", request=1, usage=SPENT, seconds=1.5, first_token=0.2, finish="stop"),
+    event(ToolStarted, tool="add", call_id="1", arguments='{"a": 1}'),
+    event(ToolEnded, tool="add", call_id="1", is_error=False, text="2", seconds=0.25),
+    event(ToolEnded, tool="add", call_id="2", is_error=True, text="no number", seconds=0.25),
+]
 
 EVENTS = [
     RunStarted(run_id="r", number=0, time=0.0, graph="g", resumed=True),
@@ -78,6 +105,30 @@ def output_on(stream: io.TextIOBase, monkeypatch: pytest.MonkeyPatch) -> Output:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("NO_COLOR", "1")
     return Output()
+
+
+def test_what_models_and_tools_do_is_a_line_each() -> None:
+    """Text that comes in pieces is none: it is whole when the node is done."""
+    assert [line_of(one) for one in (*OF_MODEL, event(TaskDone, update={}, to=(), seconds=1.0, usage=SPENT))] == [
+        None,
+        "  waits   n: m (overloaded: busy), 2.0 s",
+        "  model   n: m answered in 1.50 s, 1,234 tokens, $0.012 (stop)",
+        '  calls   n: add "{\\"a\\": 1}"',
+        '  tool    n: add in 0.25 s: "2"',
+        '  tool    n: add failed in 0.25 s: "no number"',
+        "  done    n  1.000 s, 1,234 tokens, $0.012",
+    ]
+
+
+def test_a_row_tells_what_its_node_spent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Failed attempts included; what models and tools do in between makes no rows."""
+    board = Board(output_on(Terminal("utf-8"), monkeypatch))
+    for one in (*OF_MODEL, event(TaskFailed, failures=(FAILURE,), retry_in=0.5, usage=SPENT)):
+        board.tell(one)
+    board.tell(event(TaskDone, update={}, to=(), seconds=1.0, usage=SPENT))
+    assert {path: facts_of(row) for path, row in board.rows.items()} == {
+        ("n",): "1.00 s, 2,468 tokens, $0.024, 1 retry"
+    }
 
 
 @pytest.mark.parametrize(("encoding", "mark"), [("utf-8", "\u2717"), ("ascii", "x")])

@@ -105,6 +105,28 @@ def test_run_stops_at_a_limit_and_says_how_to_go_on(cli: CommandLine) -> None:
     assert cli("resume", "r", "--steps", "2").code == 0
 
 
+@pytest.mark.parametrize(
+    ("limit", "higher"),
+    [
+        (["--requests", "1"], ["--requests", "2"]),
+        (["--tool-calls", "1"], ["--tool-calls", "2"]),
+        (["--tokens", "120"], ["--tokens", "400"]),
+        (["--cost", "0.2"], ["--cost", "0.80"]),
+    ],
+)
+def test_run_stops_when_so_much_is_spent(limit: list[str], higher: list[str], cli: CommandLine) -> None:
+    """Exit code 4; what was spent is told, and the command that it names goes on with room for as much again."""
+    ended = cli("run", "spend_flow:g", "--run-id", "r", *limit)
+    assert ended.code == 4
+    assert ended.err.splitlines()[-1] == f"  flowagent resume r {' '.join(higher)}"
+    assert "\nspent: " in ended.out
+    end = cli("resume", "r", *higher, "--json")
+    assert (end.code, end.document["usage"]) == (
+        0,
+        {"requests": 2, "tool_calls": 2, "input": 400, "cost": "0.80"},
+    )
+
+
 def test_run_stops_after_so_many_seconds(cli: CommandLine) -> None:
     """Exit code 4, also when a node does not come back."""
     ended = cli("run", "triage_flow:g", '{"text": "slow"}', "--run-id", "r", "--seconds", "0.2")
@@ -174,6 +196,7 @@ def test_json_is_one_document(cli: CommandLine) -> None:
         ],
         "errors": [],
         "warnings": [],
+        "usage": {},
         "store": ".flowagent/runs.db",
         "resume": "flowagent resume r",
     }
@@ -318,6 +341,10 @@ def test_run_id_may_begin_with_a_dash(cli: CommandLine) -> None:
         (["--run-id", ""], "--run-id may not be empty; leave it out to have one made up"),
         (["--steps", "0"], "Limits(steps=0): at least 1, or None for no limit"),
         (["--seconds", "0"], "Limits(seconds=0.0): more than 0, or None for no limit"),
+        (["--requests", "0"], "Limits(requests=0): at least 1, or None for no limit"),
+        (["--tool-calls", "0"], "Limits(tool_calls=0): at least 1, or None for no limit"),
+        (["--tokens", "-1"], "Limits(tokens=-1): at least 1, or None for no limit"),
+        (["--cost", "much"], "Limits(cost='much'): US dollars, more than 0, or None for no limit"),
         (
             ["--store", "text.db"],
             "SQLite store `text.db` cannot be used: `HERE/text.db` is not a SQLite database; use another path",

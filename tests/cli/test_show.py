@@ -65,6 +65,14 @@ def test_show_tells_what_happened_without_the_code(cli: CommandLine, folder: Pat
     assert (ended.code, timeless(ended.out), ended.err) == (0, SHOWN, "")
 
 
+def test_show_tells_what_each_step_spent(cli: CommandLine) -> None:
+    """Beside how long it took; for programs all of it."""
+    cli("run", "spend_flow:g", "--run-id", "r")
+    spent = {"requests": 1, "tool_calls": 1, "input": 200, "cost": "0.40"}
+    assert [step["usage"] for step in cli("show", "r", "--json").document["steps"]] == [spent, {}, spent, {}]
+    assert cli("show", "r").out.count(" s, 200 tokens, $0.40 ") == 2
+
+
 def test_show_tells_the_same_as_json(cli: CommandLine) -> None:
     """Every step with what it wrote and where it led."""
     cli("run", "small_flow:g", '{"number": 21}', "--run-id", "r")
@@ -93,6 +101,7 @@ def test_show_tells_the_same_as_json(cli: CommandLine) -> None:
         "to": ["END"],
         "errors": [],
         "detail": None,
+        "usage": {},
     }
 
 

@@ -6,9 +6,10 @@ from decimal import Decimal
 
 import pytest
 
+from flowagent.core.figures import spent
 from flowagent.core.picture import Arrow, Marks
 from flowagent.core.usage import Usage
-from flowagent.render.words import arrow_label, box_notes, box_tooltip, caption, duration, spent
+from flowagent.render.words import arrow_label, box_notes, box_tooltip, caption, duration
 from tests.render.pictures import box, picture, rich_run
 
 

@@ -1,0 +1,216 @@
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+import pytest
+from openai import pydantic_function_tool
+from pydantic import BaseModel, Field, create_model
+
+from flowagent.models.base import Profile
+from flowagent.tools.strict import kinds_of
+from flowagent.tools.tool import Tool, tool
+from flowagent.tools.toolbox import Toolbox
+from tests.tools.calling import text
+
+
+class Opts(BaseModel):
+    deep: bool = False
+
+
+class Cat(BaseModel):
+    kind: Literal["cat"]
+
+
+class Dog(BaseModel):
+    kind: Literal["dog"]
+
+
+class Tree(BaseModel):
+    left: Annotated[Tree | None, Field(description="smaller")] = None
+    same: Annotated[Tree, Field(description="equal")]
+
+
+def weather(city: str, unit: str = "C", opts: Opts | None = None) -> str:
+    """Tell the weather."""
+    return f"{city} {unit} {opts}"
+
+
+def objects(schema: Any) -> Iterator[dict[str, Any]]:
+    """Every object in a schema."""
+    if isinstance(schema, dict):
+        if schema.get("type") == "object":
+            yield schema
+        for part in schema.values():
+            yield from objects(part)
+    elif isinstance(schema, list):
+        for part in schema:
+            yield from objects(part)
+
+
+def test_fa_057_what_is_called_strict_is_closed_and_loses_nothing() -> None:
+    """FA-057: every object is closed and lists all its properties as required; optional ones may be null."""
+    report = tool(weather).report("openai")
+    assert report.strict
+    assert (report.lost, report.blocked) == ((), ())
+    assert report.schema == {
+        "$defs": {
+            "Opts": {
+                "properties": {"deep": {"anyOf": [{"type": "boolean"}, {"type": "null"}]}},
+                "required": ["deep"],
+                "type": "object",
+                "additionalProperties": False,
+            }
+        },
+        "properties": {
+            "city": {"type": "string"},
+            "unit": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+            "opts": {"anyOf": [{"$ref": "#/$defs/Opts"}, {"type": "null"}]},
+        },
+        "required": ["city", "unit", "opts"],
+        "type": "object",
+        "additionalProperties": False,
+    }
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ['{"city":"X"}', '{"city":"X","unit":null,"opts":null}'],
+)
+async def test_fa_057_null_for_a_parameter_with_a_default_means_the_default(arguments: str) -> None:
+    """FA-057: both calls run with unit "C"."""
+    assert await text(weather, arguments) == "X C None"
+
+
+async def test_fa_057_null_means_the_default_inside_of_nested_models_too() -> None:
+    """FA-057: a nested model is made strict likewise, so that its fields with defaults come as null."""
+    assert await text(weather, '{"city":"X","opts":{"deep":null}}') == "X C deep=False"
+
+
+def test_a_strict_schema_has_the_shape_that_the_openai_package_makes() -> None:
+    """Apart from what takes null: the package makes every property required and lets no default apply."""
+
+    def flat(a: int, b: Annotated[str, Field(description="text")], c: list[Opts]) -> None: ...
+
+    model = create_model("flat", a=(int, ...), b=(Annotated[str, Field(description="text")], ...), c=(list[Opts], ...))
+    theirs: Any = pydantic_function_tool(model)["function"].get("parameters")
+    ours = tool(flat).report("openai").schema
+    assert ours["required"] == theirs["required"]
+    assert all(one["additionalProperties"] is False for one in [*objects(ours), *objects(theirs)])
+    assert {name: set(part) - {"title"} for name, part in theirs["properties"].items()} == {
+        name: set(part) for name, part in ours["properties"].items()
+    }
+
+
+def test_alternatives_with_a_discriminator_survive() -> None:
+    def pat(pet: Annotated[Cat | Dog, Field(discriminator="kind")]) -> None: ...
+
+    report = tool(pat).report("openai")
+    assert report.strict
+    assert report.schema["properties"]["pet"] == {"anyOf": [{"$ref": "#/$defs/Cat"}, {"$ref": "#/$defs/Dog"}]}
+
+
+@pytest.mark.parametrize(
+    ("hint", "lost", "blocked"),
+    [
+        (dict[str, int], (), ("value takes keys of any name",)),
+        (Any, (), ("value takes anything",)),
+        (list, (), ("value[] takes anything",)),
+        (set[str], ("`uniqueItems: True` of value is not told",), ()),
+        (Annotated[str, Field(min_length=2)], ("`minLength: 2` of value is not told",), ()),
+    ],
+    ids=str,
+)
+def test_what_strict_mode_would_lose_is_told_and_strict_is_not_claimed(
+    hint: Any, lost: tuple[str, ...], blocked: tuple[str, ...]
+) -> None:
+    def function(value: Any) -> None: ...
+
+    function.__annotations__["value"] = hint
+    made = tool(function)
+    report = made.report("openai")
+    assert (report.strict, report.lost, report.blocked) == (False, lost, blocked)
+    assert report.schema == made.parameters
+
+
+def test_providers_lose_different_things() -> None:
+    def function(count: Annotated[int, Field(ge=1)], day: dt.date) -> None: ...
+
+    assert tool(function).report("openai").strict
+    assert tool(function).report("anthropic:claude").lost == ("`minimum: 1` of count is not told",)
+
+
+def test_a_schema_that_refers_to_itself_is_strict_only_where_that_is_known() -> None:
+    def function(tree: Tree) -> None: ...
+
+    anthropic = tool(function).report("anthropic")
+    assert (anthropic.strict, anthropic.blocked) == (False, ("`Tree` refers to itself",))
+
+
+def test_a_description_beside_a_reference_is_kept_by_putting_the_referred_in_its_place() -> None:
+    def function(opts: Annotated[Opts, "how"]) -> None: ...
+
+    assert tool(function).report("openai").schema["properties"]["opts"] == {
+        "properties": {"deep": {"anyOf": [{"type": "boolean"}, {"type": "null"}]}},
+        "required": ["deep"],
+        "type": "object",
+        "additionalProperties": False,
+        "description": "how",
+    }
+
+
+def test_strict_can_be_demanded_and_then_drops_words_but_never_opens_an_object() -> None:
+    def short(value: Annotated[str, Field(max_length=2)]) -> None: ...
+    def wide(value: dict[str, int]) -> None: ...
+
+    report = tool(short, strict=True).report("openai")
+    assert (report.strict, report.schema["properties"]) == (True, {"value": {"type": "string"}})
+    assert report.lost == ("`maxLength: 2` of value is not told",)
+    assert not tool(wide, strict=True).report("openai").strict
+
+
+def test_strict_can_be_refused() -> None:
+    report = tool(weather, strict=False).report("openai")
+    assert (report.strict, report.schema) == (False, tool(weather).parameters)
+
+
+def test_null_that_has_a_meaning_of_its_own_blocks_strict_mode() -> None:
+    def function(unit: str | None = "C") -> None: ...
+
+    assert tool(function).report("openai").blocked == ("null for unit would mean null and its default",)
+
+
+@pytest.mark.parametrize("strict_tools", [True, False])
+async def test_a_model_that_cannot_be_held_to_schemas_is_not_asked_to(strict_tools: bool) -> None:
+    specs = (await Toolbox([weather]).load()).specs(None, Profile(strict_tools=strict_tools), "openai")
+    assert [(one.strict, "default" in str(one.parameters)) for one in specs] == [(strict_tools, not strict_tools)]
+
+
+@pytest.mark.parametrize(
+    ("schema", "kinds"),
+    [
+        ({"type": ["string", "null"]}, {"string", "null"}),
+        ({"enum": [1, "a", None, True, 1.5, [], {}]},
+         {"integer", "string", "null", "boolean", "number", "array", "object"}),
+        ({"properties": {}}, {"object"}),
+        ({"$ref": "#/$defs/a"}, {"integer"}),
+        ({"$ref": "#/$defs/nowhere"}, {"null", "boolean", "integer", "number", "string", "array", "object"}),
+        ({"oneOf": [{"type": "string"}, {"const": 3}]}, {"string", "integer"}),
+    ],
+)  # fmt: skip
+def test_the_kinds_of_values_that_fit_a_schema(schema: dict[str, Any], kinds: set[str]) -> None:
+    assert kinds_of(schema, {"$defs": {"a": {"type": "integer"}}}) == kinds
+
+
+def test_a_schema_that_goes_round_takes_anything() -> None:
+    assert "null" in kinds_of({"$ref": "#/a"}, {"a": {"$ref": "#/a"}})
+
+
+def test_a_schema_of_somebody_elses_that_says_little_is_not_strict() -> None:
+    made = Tool.from_schema(name="x", parameters={"properties": {"a": True, "b": {}, "c": {"type": "array"}}})
+    assert made.report("openai").blocked == (
+        "a takes anything",
+        "b takes anything",
+        "the items of c may be anything",
+    )
