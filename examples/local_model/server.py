@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import os
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -55,8 +54,8 @@ def _weights() -> Path:
 def _parameters(engine: Any) -> Any:
     """How the model is served: two conversations at a time, and always the likeliest word.
 
-    Words are written by one thread: a model this small gains little by two, and where other programs want the
-    processor too, threads that wait for each other lose much more.
+    One thread does it: a model this small gains little by two, and where other programs want the processor too, threads
+    that wait for each other lose much more.
     """
     parameters = engine.CommonParams()
     parameters.model.path = str(_weights())
@@ -66,8 +65,7 @@ def _parameters(engine: Any) -> Any:
     parameters.n_threads_http = 4
     parameters.n_parallel = 2
     parameters.n_ctx = 8192  # for both conversations together
-    parameters.cpuparams.n_threads = 1
-    parameters.cpuparams_batch.n_threads = min(2, os.cpu_count() or 1)  # reading
+    parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = 1
     parameters.sampling.temp = 0.0
     parameters.sampling.seed = 1
     return parameters

@@ -277,16 +277,12 @@ def examine(
     tool: Annotated[
         str | None, typer.Option("--tool", metavar="MODULE:TOOL", help="A tool of yours to try; needs --ask.")
     ] = None,
-    ask: Annotated[
-        str | None, typer.Option("--ask", metavar="TEXT", help="A question that needs the tool.")
-    ] = None,
+    ask: Annotated[str | None, typer.Option("--ask", metavar="TEXT", help="A question that needs the tool.")] = None,
     seconds: Annotated[float, typer.Option("--seconds", metavar="S", help="How long each step may take.")] = 120.0,
     as_json: AsJson = False,
 ) -> None:
     """Ask a model plainly, then with a stub tool, then with a real one, and tell which link breaks."""
-    wanted = doctor.Wanted(
-        model=model, base_url=base_url, prompted=prompted, tool=tool, ask=ask, seconds=seconds
-    )
+    wanted = doctor.Wanted(model=model, base_url=base_url, prompted=prompted, tool=tool, ask=ask, seconds=seconds)
     _end(lambda output: doctor.doctor(wanted, output), as_json=as_json)
 
 

@@ -32,7 +32,9 @@ from flowagent.models.prompted import PromptedTools
 from flowagent.models.retrying import Retrying
 from flowagent.tools.outcome import ToolOutcome
 
-Link = Literal["permission", "connection", "key", "model", "provider", "request", "reply", "call", "arguments", "tool", "answer"]
+Link = Literal[
+    "permission", "connection", "key", "model", "provider", "request", "reply", "call", "arguments", "tool", "answer"
+]
 """What can break: the leave to make requests, the way to the server, the key, the model's name, the provider itself,
 what it is sent, what it says, its calling of tools, the arguments that it writes, the tool, and the use that it makes
 of the result."""
@@ -48,7 +50,10 @@ _BY_KIND: Final[Mapping[ModelErrorKind, tuple[Link, str]]] = {
     "overloaded": ("provider", "try again later; in programs, `Fallback` asks another model meanwhile"),
     "server": ("provider", "try again later; for a server of your own, look into its log"),
     "timeout": ("connection", "is the server too slow, or out of reach? --seconds gives it more time"),
-    "connection": ("connection", "does the server run, is --base-url right, and does a proxy or firewall stand between?"),
+    "connection": (
+        "connection",
+        "does the server run, is --base-url right, and does a proxy or firewall stand between?",
+    ),
     "cut_off": ("connection", "try again; if it stays so, something between cuts long answers off"),
     "not_found": ("model", "check the model's name, and --base-url if you gave one"),
     "bad_request": ("request", "the server does not take what it is sent: is it of the interface that the name says?"),
@@ -268,7 +273,8 @@ class _Watching(Hooks):
 
     outcomes: list[tuple[ToolCall, ToolOutcome]] = field(default_factory=list[tuple[ToolCall, ToolOutcome]])
 
-    async def tool(self, ctx: Context[Any, Any], call: Any, go: Go) -> Any:
+    async def tool(self, ctx: Context[Any, Any], call: Any, go: Go) -> Any:  # noqa: ARG002
+        """Around the run of a tool."""
         outcome = await go(call)
         self.outcomes.append((call, outcome))
         return outcome
@@ -320,9 +326,13 @@ def _check_calls(outcomes: list[tuple[ToolCall, ToolOutcome]], answer: str) -> N
         case "unknown":
             raise _Broken("call", what, "the model calls what there is not: ask another one")
         case "invalid":
-            raise _Broken("arguments", what, "describe the parameters better, or ask a model that writes JSON that fits")
+            raise _Broken(
+                "arguments", what, "describe the parameters better, or ask a model that writes JSON that fits"
+            )
         case _:
-            raise _Broken("tool", what, "the model did its part: call the tool yourself with these arguments and mend it")
+            raise _Broken(
+                "tool", what, "the model did its part: call the tool yourself with these arguments and mend it"
+            )
 
 
 # -- what is told ------------------------------------------------------------------------------------------------------
