@@ -23,7 +23,7 @@ from flowagent.core.context import Context
 from flowagent.core.loops import run_blocking
 from flowagent.core.policies import Limits
 from flowagent.core.usage import NO_USAGE, Usage
-from flowagent.errors import AgentStopped, FlowAgentError, ModelError, ModelErrorKind
+from flowagent.errors import AgentStopped, FlowAgentError, GraphError, ModelError, ModelErrorKind
 from flowagent.models.base import Model, ModelRequest
 from flowagent.models.messages import ToolCall, user
 from flowagent.models.opening import open_model
@@ -192,10 +192,14 @@ def _steps(model: Model, wanted: Wanted) -> dict[str, _Step]:
         raise CommandError("--tool and --ask belong together: a tool, and a question that needs it")
     tool = multiply if wanted.tool is None else targets.load_object(wanted.tool, "--tool")
     question, expected = (_REAL, "7006652") if wanted.ask is None else (wanted.ask, None)
+    try:
+        stubbed, real = _agent(model, stub), _agent(model, tool)
+    except GraphError as error:
+        raise CommandError(f"--tool {wanted.tool}: {'; '.join(error.faults)}") from error
     return {
         "plain request": lambda: _plain(model),
-        "stub tool": lambda: _with_tool(_agent(model, stub), _STUB, "1"),
-        "real tool": lambda: _with_tool(_agent(model, tool), question, expected),
+        "stub tool": lambda: _with_tool(stubbed, _STUB, "1"),
+        "real tool": lambda: _with_tool(real, question, expected),
     }
 
 

@@ -87,7 +87,11 @@ async def test_without_cache_nothing_is_marked(server: Server) -> None:
         ("auto", {}, {"type": "auto"}),
         ("none", {"parallel_tool_calls": False}, {"type": "none"}),
         ("required", {}, {"type": "any"}),
-        (Only(tool="add"), {"parallel_tool_calls": False}, {"type": "tool", "name": "add", "disable_parallel_tool_use": True}),
+        (
+            Only(tool="add"),
+            {"parallel_tool_calls": False},
+            {"type": "tool", "name": "add", "disable_parallel_tool_use": True},
+        ),
         ("auto", {"parallel_tool_calls": True}, {"type": "auto"}),
     ],
 )

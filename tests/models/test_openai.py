@@ -51,7 +51,9 @@ def saying(*messages: Message, **more: Any) -> ModelRequest:
 
 
 async def reply_of(server: Server, *items: dict[str, Any], status: str = "completed", **more: Any) -> Reply:
-    server.answers(stream([response_created(), *response_items(list(items)), response_end(list(items), status, **more)]))
+    server.answers(
+        stream([response_created(), *response_items(list(items)), response_end(list(items), status, **more)])
+    )
     return await RESPONSES.open(server.url).request(asked())
 
 
@@ -136,7 +138,9 @@ async def test_a_strict_tool_has_all_properties_required_and_optional_ones_take_
 
 async def test_an_output_is_strict_only_if_nothing_is_lost(server: Server) -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
-    body = await sent(server, saying(user("hi"), output=OutputSpec(name="count", description="How many.", schema_=schema)))
+    body = await sent(
+        server, saying(user("hi"), output=OutputSpec(name="count", description="How many.", schema_=schema))
+    )
     shape = body["text"]["format"]
     assert (shape["type"], shape["name"], shape["description"], shape["strict"]) == (
         "json_schema",
@@ -193,7 +197,11 @@ async def test_media_that_a_model_does_not_read_are_refused_by_name(server: Serv
     with pytest.raises(ModelError) as caught:
         await sent(server, saying(user("hi"), UserMessage(parts=parts), UserMessage(parts=(late,))))
     assert (caught.value.kind, server.asked) == ("unsupported", [])
-    for words in ("message 1: audio/wav 'a.wav'", "needs either `data` or `url`", "message 2: text/plain 'odd.txt' is no UTF-8"):
+    for words in (
+        "message 1: audio/wav 'a.wav'",
+        "needs either `data` or `url`",
+        "message 2: text/plain 'odd.txt' is no UTF-8",
+    ):
         assert words in str(caught.value)
 
 
