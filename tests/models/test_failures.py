@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import get_args
+
 import pytest
 
 from flowagent.errors import ModelError, ModelErrorKind
@@ -16,7 +17,6 @@ from tests.models.wire import (
     ANTHROPIC,
     CHAT,
     RESPONSES,
-    Api,
     anthropic_error,
     anthropic_start,
     chat_error,
