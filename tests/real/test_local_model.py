@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+import httpx2
 import pytest
 from pydantic import BaseModel
 
@@ -21,6 +25,8 @@ from flowagent.models.messages import Text, ToolMessage, ToolResult, user
 from flowagent.models.openai import OpenAIModel
 from flowagent.models.openai_chat import OpenAICompatible
 from flowagent.models.prompted import PromptedTools
+
+ROOT = Path(__file__).parents[2]
 
 Make: TypeAlias = Callable[[str], Model]
 
@@ -218,6 +224,20 @@ async def test_a_finished_run_asks_the_model_nothing_again(model_server: Served,
     )
     assert (again.state, again.status) == (run.state, "completed")
     assert run.state.bought == shop.Purchase(animal="bird", number=7)
+
+
+def test_the_demo_runs_and_ends(model_server: Served, tmp_path: Path) -> None:
+    """`make demo-model` starts a server of its own, tells what happens, leaves a picture, and nothing else."""
+    command = [sys.executable, "-m", "examples.local_model", "--out", str(tmp_path)]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    for told in ("counter calls add(", "add returns 42", "3 x cat", "42 cans (really 42)", "The server is stopped."):
+        assert told in ended.stdout
+    assert [path.name for path in tmp_path.iterdir()] == ["local-model.svg"]
+    served = re.search(r"http://127\.0\.0\.1:\d+", ended.stdout)
+    assert served is not None
+    with pytest.raises(httpx2.ConnectError):
+        httpx2.get(served[0])
 
 
 # -- servers of other kinds --------------------------------------------------------------------------------------------
