@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable, Sequence
 from typing import Annotated, Final, cast
 
 import typer
 
-from flowagent.cli import define, demo, doctor, launch, show
+from flowagent.cli import define, demo, launch, show
 from flowagent.cli.kept import DEFAULT_STORE
 from flowagent.cli.launch import Additions, Settings
 from flowagent.cli.output import Output, prepare_streams, wants_tracebacks
@@ -282,6 +283,8 @@ def examine(
     as_json: AsJson = False,
 ) -> None:
     """Ask a model plainly, then with a stub tool, then with a real one, and tell which link breaks."""
+    # Loaded here, as it loads all of agents, models and tools, which no other command needs.
+    doctor = importlib.import_module("flowagent.cli.doctor")
     wanted = doctor.Wanted(model=model, base_url=base_url, prompted=prompted, tool=tool, ask=ask, seconds=seconds)
     _end(lambda output: doctor.doctor(wanted, output), as_json=as_json)
 

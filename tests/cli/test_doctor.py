@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -199,3 +201,9 @@ def test_what_makes_no_sense_is_refused(models: Path, cli: CommandLine, which: s
     ended = cli("doctor", *words)
     assert (ended.code, ended.out) == (2, "")
     assert message in ended.err
+
+
+def test_no_other_command_loads_agents() -> None:
+    """The doctor brings all of agents, models and tools; a command line without it starts without them."""
+    code = "import sys, flowagent.cli.app; sys.exit(any(name.startswith('flowagent.agents') for name in sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
