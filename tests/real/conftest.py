@@ -39,6 +39,12 @@ def model_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield server
 
 
+@pytest.fixture(autouse=True)
+def _only_on_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a test gets wrong, no request of ours leaves this machine."""
+    monkeypatch.setenv("FLOWAGENT_NO_REQUESTS", "remote")
+
+
 def _unavailable(reason: str) -> NoReturn:
     if os.environ.get("FLOWAGENT_REAL") == "required":
         pytest.fail(f"{reason} (FLOWAGENT_REAL=required lets no test be skipped)", pytrace=False)
