@@ -19,7 +19,7 @@ _FIXTURES = ("mock", "model_server")
 def _mock_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MockServer]:
     if reason := absent():
         _unavailable(f"{reason}; do {INSTALL}")
-    with mock_server(tmp_path_factory.mktemp("llmock")) as mock:
+    with mock_server(tmp_path_factory.mktemp("aimock")) as mock:
         yield mock
 
 

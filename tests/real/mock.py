@@ -1,4 +1,4 @@
-"""The third-party mock server `llmock` (npm: @copilotkit/aimock), which plays the models of all providers at once.
+"""The third-party mock server `aimock` (npm: @copilotkit/aimock), which plays the models of all providers at once.
 
 A reply that it plays stands in one common form, and it writes it in whichever interface it is asked through. So one
 script tests all of our providers, and what it writes is not what *we* think that a provider writes.
@@ -20,10 +20,24 @@ from examples.local_model.served import Served, served
 
 INSTALL: Final = "`make test-model`, which installs Node and the npm package @copilotkit/aimock into .venv"
 _ROOT: Final = Path(__file__).parents[2]
-_PROGRAM: Final = Path("node_modules/@copilotkit/aimock/dist/cli.js")
+_PROGRAM: Final = Path("node_modules/@copilotkit/aimock/dist/aimock-cli.js")
 _PLACES: Final = (Path(sys.prefix) / "node", _ROOT / ".venv" / "node")
 # A server ends when its standard input does; this one would not by itself.
 _UNTIL_STDIN_ENDS: Final = "data:text/javascript,process.stdin.resume();process.stdin.on('end',()=>process.exit(0))"
+
+
+_STOCK: Final = {
+    "serverInfo": {"name": "stock", "version": "1"},
+    "tools": [
+        {
+            "name": "count",
+            "description": "Counts what is in stock.",
+            "inputSchema": {"type": "object", "properties": {"item": {"type": "string"}}, "required": ["item"]},
+            "result": "42 cans",
+        }
+    ],
+}
+"""What it serves by the Model Context Protocol, at `/mcp`."""
 
 
 class MockServer:
@@ -76,7 +90,7 @@ def absent() -> str:
     """What is missing to start it; "" if nothing is."""
     if _node() is None:
         return "Node is not installed"
-    return "" if _program() else "the mock server `llmock` is not installed"
+    return "" if _program() else "the mock server `aimock` is not installed"
 
 
 @contextmanager
@@ -85,10 +99,11 @@ def mock_server(folder: Path) -> Generator[MockServer]:
     program, node = _program(), _node()
     assert program is not None
     assert node is not None
-    nothing = folder / "nothing.json"
+    nothing, config = folder / "nothing.json", folder / "config.json"
     nothing.write_text('{"fixtures": []}', "utf-8")
-    command = [str(node), "--import", _UNTIL_STDIN_ENDS, str(program), "--port", "0", "--fixtures", str(nothing)]
-    with served(command, log=folder / "llmock.log", cwd=folder) as server:
+    config.write_text(json.dumps({"llm": {"fixtures": str(nothing)}, "mcp": _STOCK}), "utf-8")
+    command = [str(node), "--import", _UNTIL_STDIN_ENDS, str(program), "--config", str(config), "--port", "0"]
+    with served(command, log=folder / "aimock.log", cwd=folder) as server:
         yield MockServer(server)
 
 
