@@ -42,7 +42,7 @@ demo-model: $(MODEL) ## the same with agents and a real language model, which ru
 test: $(STAMP) ## run the tests
 	@$(PY) -m pytest $(ARGS)
 
-test-model: $(MODEL) $(MOCK) ## run the tests against a real model and against a mock server of another make
+test-model: $(MODEL) $(MOCK) ## run the tests that talk to a real model and to a third-party mock server
 	@FLOWAGENT_REAL=required $(PY) -m pytest tests/real $(ARGS)
 
 check: $(STAMP) ## formatting, lint, types and import floors, as CI does
