@@ -18,8 +18,8 @@ from typing import cast
 from examples.local_model.server import local_model, missing
 from examples.local_model.shop import Client, Letter, add, model_at, shop
 from flowagent import Run
-from flowagent.core.events import Event, ModelCalled, TaskDone, TaskStarted, TextDelta, ToolEnded, ToolStarted
 from flowagent.errors import RunFailed
+from flowagent.events import Event, ModelCalled, TaskDone, TaskStarted, TextDelta, ToolEnded, ToolStarted
 
 
 def options() -> argparse.Namespace:
