@@ -21,6 +21,7 @@ LATE = {
     "httpx2",
     "networkx",
     "openai",
+    "opentelemetry",
     "rich",
     "sqlite3",
     "typer",
