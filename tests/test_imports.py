@@ -15,6 +15,7 @@ LATE = {
     "flowagent.render",
     "flowagent.stores.sqlite",
     "flowagent.testing",
+    "flowagent.tracing",
     "graphviz",
     "graphviz_pure",
     "httpx",

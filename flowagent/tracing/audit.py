@@ -72,7 +72,7 @@ class AuditedCall:
     def __init__(self, file: RecordingFile, masking: Masking | None) -> None:
         self._file = file
         self._masking = masking
-        self._exchanges: dict[tuple[str, int], str] = {}
+        self._exchanges: dict[tuple[str, str, int], list[str]] = {}
 
     def tell(self, event: Event) -> None:
         """See `Observation.tell`.
@@ -114,7 +114,8 @@ class AuditedCall:
                 return {**facts, "is_error": is_error, "result": self._shown(event.text), "seconds": seconds}
 
     def _asked(self, event: ModelAsked) -> dict[str, Any]:
-        exchange = self._exchanges[event.task_id, id(event.asked)] = uuid.uuid4().hex
+        exchange = uuid.uuid4().hex
+        self._exchanges.setdefault(_key(event), []).append(exchange)
         has_content = self._masking is not None and isinstance(event.asked, ModelRequest)
         return {
             "kind": "model_requested",
@@ -150,7 +151,12 @@ class AuditedCall:
 
     def _exchange(self, event: ModelCalled | ModelFailed) -> str:
         """The id of the exchange that an event ends; a new one where its beginning was not told."""
-        return self._exchanges.pop((event.task_id, id(event.asked)), None) or uuid.uuid4().hex
+        open_ones = self._exchanges.get(_key(event))
+        return open_ones.pop() if open_ones else uuid.uuid4().hex
 
     def _shown(self, text: str) -> str | None:
         return None if self._masking is None else self._masking.text(text)
+
+
+def _key(event: ModelAsked | ModelCalled | ModelFailed) -> tuple[str, str, int]:
+    return event.task_id, event.model, id(event.asked)

@@ -16,6 +16,7 @@ from flowagent.core.secret import MASK
 from flowagent.models.base import ModelRequest
 from flowagent.models.messages import AssistantMessage, Message, ToolCall
 from flowagent.models.redaction import Redact, redacted_data, redacted_request
+from flowagent.tools.names import likeness
 from flowagent.tools.telling import scrubbed
 
 _SHORTEST: Final = 4
@@ -61,16 +62,21 @@ class Masking:
     def _learn(self, hidden: Mapping[str, tuple[str, ...]], calls: Iterable[ToolCall]) -> None:
         """Note what secret arguments hold, as it is and as it stands in JSON."""
         for call in calls:
-            arguments = _parsed(call.arguments) if call.name in hidden else None
-            for name in hidden.get(call.name, ()) if arguments else ():
-                for value in _texts(arguments and arguments.get(name)):
-                    written = {value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}
-                    self._values |= written if len(value) >= _SHORTEST else set()
+            for value in _secrets(call, hidden.get(likeness(call.name), ())):
+                if len(value) >= _SHORTEST:
+                    self._values |= {value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}
 
 
 def _hidden(request: ModelRequest) -> dict[str, tuple[str, ...]]:
-    """The secret arguments of the tools that have some."""
-    return {spec.name: spec.secrets for spec in request.tools if spec.secrets}
+    """The secret arguments of the tools that have some, by names in the form in which calls find their tools."""
+    return {likeness(spec.name): spec.secrets for spec in request.tools if spec.secrets}
+
+
+def _secrets(call: ToolCall, names: tuple[str, ...]) -> Iterator[str]:
+    """What the secret arguments of a call hold."""
+    arguments = (_parsed(call.arguments) or {}) if names else {}
+    for name in names:
+        yield from _texts(arguments.get(name))
 
 
 def _calls(messages: Iterable[Message]) -> Iterator[ToolCall]:
@@ -82,8 +88,8 @@ def _calls(messages: Iterable[Message]) -> Iterator[ToolCall]:
 def _mask_calls(message: dict[str, Any], hidden: Mapping[str, tuple[str, ...]]) -> None:
     """Mask the secret arguments of the calls in a message that is JSON data."""
     for part in message.get("parts", ()):
-        if part.get("name") in hidden and "arguments" in part:
-            part["arguments"] = _masked(part["arguments"], hidden[part["name"]])
+        if part["kind"] == "tool_call" and (names := hidden.get(likeness(part["name"]))):
+            part["arguments"] = _masked(part["arguments"], names)
 
 
 def _masked(arguments: str, names: tuple[str, ...]) -> str:

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span, TracerProvider
 
 OfTask: TypeAlias = TaskStarted | TaskDone | TaskFailed | Asked
+_Key: TypeAlias = tuple[str, object]
+"""Who is asked or called, and which request or call it is."""
 OfWork: TypeAlias = ModelAsked | ModelCalled | ModelFailed | ModelWaits | ToolStarted | ToolEnded
 
 
@@ -95,12 +97,13 @@ class _Visit:
     Attributes:
         span: its span.
         inside: the visits in a graph, and the items of a map, by task id.
-        works: what the attempt does with models and tools.
+        works: what the attempt does with models and tools; several under one key where one request is made of one
+            model several times at once.
     """
 
     span: Span
     inside: dict[str, _Visit] = field(default_factory=dict[str, "_Visit"])
-    works: dict[object, _Work] = field(default_factory=dict[object, _Work])
+    works: dict[_Key, list[_Work]] = field(default_factory=dict[_Key, list[_Work]])
 
 
 class CallTrace:
@@ -193,7 +196,7 @@ class CallTrace:
         del above.inside[task]
         for inner in list(visit.inside):
             self._close(inner, "stopped")
-        for work in visit.works.values():
+        for work in [one for several in visit.works.values() for one in several]:
             work.span.set_attribute(names.ENDING, "stopped")
             self._otel.leave(work.span, work.before)
             work.span.end()
@@ -208,39 +211,49 @@ class CallTrace:
         visit, _ = self._open[event.task_id]
         match event:
             case ModelAsked():
-                self._begin(visit, id(event.asked), described.asked(event, self._masking), kind="client")
+                self._begin(visit, _key(event), described.asked(event, self._masking), kind="client")
             case ModelCalled():
-                self._finish(visit, id(event.asked), described.answered(event, self._masking))
+                self._finish(visit, _key(event), described.answered(event, self._masking))
                 self._otel.measure(event.seconds, *described.measured(event))
             case ModelFailed():
-                self._finish(visit, id(event.asked), described.failed(event), event.kind, event.message)
+                self._finish(visit, _key(event), described.failed(event), event.kind, event.message)
                 self._otel.measure(event.seconds, *described.measured(event))
             case ModelWaits():
-                for work in visit.works.values():
-                    work.span.add_event(names.WAIT, {names.ERROR_TYPE: event.kind, names.WAIT_SECONDS: event.seconds})
+                self._note_wait(visit, event)
             case ToolStarted():
-                self._begin(visit, event.call_id, described.tool_started(event, self._masking))
+                self._begin(visit, (event.tool, event.call_id), described.tool_started(event, self._masking))
             case ToolEnded():
                 text = event.text if event.is_error else None
                 known = described.tool_ended(event, self._masking)
-                self._finish(visit, event.call_id, known, "tool_error" if event.is_error else None, text)
+                self._finish(visit, (event.tool, event.call_id), known, "tool_error" if event.is_error else None, text)
 
-    def _begin(self, visit: _Visit, key: object, told: described.Told, *, kind: Any = "internal") -> None:
+    def _begin(self, visit: _Visit, key: _Key, told: described.Told, *, kind: Any = "internal") -> None:
         span = self._otel.start(told.name, told.attributes, kind=kind)
-        visit.works[key] = _Work(span, self._otel.enter(span))
+        visit.works.setdefault(key, []).append(_Work(span, self._otel.enter(span)))
 
     def _finish(
-        self, visit: _Visit, key: object, known: Mapping[str, Any], error: str | None = None, text: str | None = None
+        self, visit: _Visit, key: _Key, known: Mapping[str, Any], error: str | None = None, text: str | None = None
     ) -> None:
-        work = visit.works.pop(key, None)
-        if work is None:
-            return
+        several = visit.works.get(key)
+        if not several:
+            return  # its beginning was not told
+        work = several.pop()
         work.span.set_attributes(known)
         if error is not None:
             self._otel.fail(work.span, error, self._shown(text or ""))
         self._otel.leave(work.span, work.before)
         work.span.end()
 
+    def _note_wait(self, visit: _Visit, event: ModelWaits) -> None:
+        """Tell of a wait where it is: in the request to that model, the newest if there are several."""
+        waiting = [several[-1] for key, several in visit.works.items() if several and key[0] == event.model]
+        for work in waiting[-1:]:
+            work.span.add_event(names.WAIT, {names.ERROR_TYPE: event.kind, names.WAIT_SECONDS: event.seconds})
+
     def _shown(self, text: str) -> str | None:
         """What an error says, where content is shown: it may quote anything."""
         return None if self._masking is None else self._masking.text(text)
+
+
+def _key(event: ModelAsked | ModelCalled | ModelFailed) -> _Key:
+    return event.model, id(event.asked)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 from collections.abc import AsyncGenerator
@@ -11,8 +12,9 @@ from typing import Annotated, Any
 import pytest
 from pydantic import BaseModel, SecretStr
 
-from flowagent import END, START, Graph, Retry, RunOptions, State, secret
+from flowagent import END, START, Context, Graph, Retry, RunOptions, State, secret
 from flowagent.agents import Agent, choose
+from flowagent.agents.asking import ask
 from flowagent.core.usage import Usage
 from flowagent.errors import ModelError, RunFailed
 from flowagent.models.base import Model, ModelRequest, StreamPart, TextDelta, Waiting
@@ -408,3 +410,21 @@ def test_media_by_its_address_is_shown_as_such() -> None:
         },
         {"role": "assistant", "parts": [{"type": "opaque"}, {"type": "text", "content": "hm"}]},
     ]
+
+
+async def test_one_request_may_be_made_of_several_models_at_once(collected: Collected) -> None:
+    """Each has a span of its own with its own usage, though they share the request and the node."""
+    request = ModelRequest(messages=(UserMessage(parts=(Text(text="?"),)),))
+    counts = {"acme:a": 1, "acme:b": 2}
+    models = [Scripted(say("a", usage=Usage(requests=1, input=n)), name=name) for name, n in counts.items()]
+    g: Graph[Doc, Any] = Graph("g", Doc)
+
+    @g.node
+    async def compare(doc: Doc, ctx: Context[Any, Doc]) -> None:
+        await asyncio.gather(*[ask(model, request, ctx) for model in [*models, Scripted(say("c"), name="acme:b")]])
+
+    g.chain(START, compare, END)
+    await g.run({}, listeners=[collected.tracing()])
+    assert collected.trees() == ["invoke_workflow g", "  node compare", "    chat a", "    chat b", "    chat b"]
+    chats = [span for span in collected.spans if span.name.startswith("chat")]
+    assert sorted(told(span, "gen_ai.usage.input_tokens").popitem()[1] for span in chats)[:2] == [1, 2]

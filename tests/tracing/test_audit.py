@@ -337,3 +337,20 @@ async def test_a_run_that_fails_otherwise_leaves_its_request_open(path: Path) ->
     with pytest.raises(RunFailed):
         await Agent(Scripted(), name="a").run("Hi", listeners=[Audit(path)])
     assert [entry.kind for entry in read_audit(path)] == ["model_requested"]
+
+
+async def test_a_name_that_the_model_writes_in_its_own_way_hides_the_same(path: Path) -> None:
+    """A call of `log-in` is one of `log_in`, and its secret argument is masked as well."""
+
+    def log_in(pin: Annotated[str, secret]) -> str:
+        """Log in."""
+        return f"in with {pin}"
+
+    model = Scripted(call("log-in", pin="canary-4711"), say("I used canary-4711."))
+    await Agent(model, name="porter", tools=[log_in]).run("Go.", listeners=[Audit(path)])
+    assert [line_of(entry).partition(": ")[2] for entry in read_audit(path)][-4:] == [
+        '{"pin":"**********"}',
+        "in with **********",
+        "in with **********",
+        "I used **********.",
+    ]
