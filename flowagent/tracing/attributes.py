@@ -5,9 +5,7 @@ They are written out, as the constants of the Python package are deprecated: the
 
 from __future__ import annotations
 
-from typing import Final, Literal
-
-Operation = Literal["chat", "execute_tool", "invoke_agent", "invoke_workflow"]
+from typing import Final
 
 OPERATION: Final = "gen_ai.operation.name"
 PROVIDER: Final = "gen_ai.provider.name"

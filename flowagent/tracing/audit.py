@@ -7,7 +7,7 @@ import os
 import uuid
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, assert_never
 
 from flowagent.core.events import (
     Event,
@@ -112,6 +112,8 @@ class AuditedCall:
             case ToolEnded(tool=tool, call_id=call_id, is_error=is_error, seconds=seconds):
                 facts = {"kind": "tool_returned", "tool": tool, "call_id": call_id}
                 return {**facts, "is_error": is_error, "result": self._shown(event.text), "seconds": seconds}
+            case _:
+                assert_never(event)
 
     def _asked(self, event: ModelAsked) -> dict[str, Any]:
         exchange = uuid.uuid4().hex

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, assert_never
 
 from flowagent.core.events import (
     Asked,
+    Emitted,
     Event,
     ModelAsked,
     ModelCalled,
@@ -23,8 +24,10 @@ from flowagent.core.events import (
     TaskDone,
     TaskFailed,
     TaskStarted,
+    TextDelta,
     ToolEnded,
     ToolStarted,
+    Warned,
 )
 from flowagent.core.listening import Call
 from flowagent.errors import RunFailed
@@ -143,8 +146,10 @@ class CallTrace:
                 self._span.set_attribute(names.STATUS, event.status)
                 if event.status == "failed":
                     self._otel.fail(self._span, RunFailed.__name__, None)
+            case Emitted() | Warned() | TextDelta():
+                pass  # what nodes say is theirs, and text is whole in the reply
             case _:
-                pass
+                assert_never(event)
 
     def end(self, error: BaseException | None) -> None:
         """See `Observation.end`. What is still open was cut short: it is ended from the inside out."""
@@ -174,6 +179,8 @@ class CallTrace:
             case Asked():
                 visit.span.set_attribute(names.QUESTION, event.question.id)
                 self._close(event.task_id, "asked")
+            case _:
+                assert_never(event)
 
     def _visit(self, event: OfTask) -> _Visit:
         """The span of a task, which is started below those around it if it is not there yet.
@@ -226,6 +233,8 @@ class CallTrace:
                 text = event.text if event.is_error else None
                 known = described.tool_ended(event, self._masking)
                 self._finish(visit, (event.tool, event.call_id), known, "tool_error" if event.is_error else None, text)
+            case _:
+                assert_never(event)
 
     def _begin(self, visit: _Visit, key: _Key, told: described.Told, *, kind: Any = "internal") -> None:
         span = self._otel.start(told.name, told.attributes, kind=kind)

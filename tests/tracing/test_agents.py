@@ -15,6 +15,7 @@ from pydantic import BaseModel, SecretStr
 from flowagent import END, START, Context, Graph, Retry, RunOptions, State, secret
 from flowagent.agents import Agent, choose
 from flowagent.agents.asking import ask
+from flowagent.core.events import ModelAsked, ModelCalled, ToolEnded
 from flowagent.core.usage import Usage
 from flowagent.errors import ModelError, RunFailed
 from flowagent.models.base import Model, ModelRequest, StreamPart, TextDelta, Waiting
@@ -428,3 +429,52 @@ async def test_one_request_may_be_made_of_several_models_at_once(collected: Coll
     assert collected.trees() == ["invoke_workflow g", "  node compare", "    chat a", "    chat b", "    chat b"]
     chats = [span for span in collected.spans if span.name.startswith("chat")]
     assert sorted(told(span, "gen_ai.usage.input_tokens").popitem()[1] for span in chats)[:2] == [1, 2]
+
+
+async def test_models_of_one_s_own_are_traced_by_the_events_that_a_node_tells(collected: Collected) -> None:
+    """Without a `ModelRequest`, as far as they say; an end without a beginning is nothing."""
+    g: Graph[Doc, Any] = Graph("g", Doc)
+    ended: dict[str, Any] = {"request": 1, "usage": SPENT, "seconds": 1.0, "first_token": None, "finish": "stop"}
+
+    @g.node
+    def own(doc: Doc, ctx: Context[Any, Doc]) -> None:
+        ctx.tell(ModelAsked, model="mine", asked=None)
+        ctx.tell(ModelCalled, model="mine", **ended)
+        ctx.tell(ModelCalled, model="other", **ended)
+        ctx.tell(ToolEnded, tool="t", call_id="1", is_error=False, text="", seconds=1.0)
+
+    g.chain(START, own, END)
+    await g.run({}, listeners=[collected.tracing(content=True)])
+    assert collected.trees() == ["invoke_workflow g", "  node own", "    chat mine"]
+    known = told(collected.named("chat mine"), "gen_ai.provider.name", "gen_ai.usage.input_tokens")
+    assert known == {"gen_ai.provider.name": "mine", "gen_ai.usage.input_tokens": 30}
+
+
+async def test_what_a_node_does_after_its_question_is_not_traced(collected: Collected) -> None:
+    """Its attempt is over by then, whatever it catches."""
+    g: Graph[Doc, Any] = Graph("g", Doc)
+
+    @g.node
+    async def own(doc: Doc, ctx: Context[Any, Doc]) -> None:
+        try:
+            await ctx.ask("ok", "Shall it?")
+        finally:
+            ctx.tell(ModelAsked, model="mine", asked=None)
+
+    g.chain(START, own, END)
+    run = await g.run({}, run_id="r", store=MemoryStore(), listeners=[collected.tracing()])
+    assert (run.status, collected.trees()) == ("waiting", ["invoke_workflow g", "  node own"])
+
+
+async def test_arguments_that_are_no_json_are_shown_as_they_are(collected: Collected) -> None:
+    """The model wrote them; nobody repairs what is shown."""
+
+    def add(a: int) -> int:
+        """Add."""
+        return a
+
+    agent = Agent(Scripted(call("add", '{"a": 1'), say("sorry")), name="a", tools=[add])
+    await agent.run("?", listeners=[collected.tracing(content=True)])
+    first = next(span for span in collected.spans if span.name == "chat model")
+    (said,) = json.loads(str((first.attributes or {})["gen_ai.output.messages"]))
+    assert said["parts"] == [{"type": "tool_call", "id": "call-1", "name": "add", "arguments": '{"a": 1'}]

@@ -354,3 +354,16 @@ async def test_a_name_that_the_model_writes_in_its_own_way_hides_the_same(path: 
         "in with **********",
         "I used **********.",
     ]
+
+
+async def test_all_that_a_secret_argument_holds_is_hidden(path: Path) -> None:
+    """The texts in a list or an object of it; what is none or a switch hides nothing."""
+
+    def enter(pins: Annotated[list[str], secret], also: Annotated[bool | None, secret] = None) -> str:
+        """Enter."""
+        return f"in with {pins[0]} and {pins[1]}: True None"
+
+    model = Scripted(call("enter", pins=["canary-1", "canary-2"], also=True), say("Yes."))
+    await Agent(model, name="porter", tools=[enter]).run("Go.", listeners=[Audit(path)])
+    results = [entry.result for entry in read_audit(path) if isinstance(entry, ToolReturned)]
+    assert results == ["in with ********** and **********: True None"]

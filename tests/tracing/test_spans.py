@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 import threading
@@ -413,6 +414,18 @@ def test_the_extra_that_is_missing_is_named() -> None:
     assert done.stdout == (
         "tracing needs the package `opentelemetry-api`, which is an extra: pip install 'flowagent[otel]'\n"
     )
+
+
+def test_another_package_that_is_missing_is_told_as_it_is(tmp_path: Path) -> None:
+    """An OpenTelemetry that is there and broken is not said to be missing."""
+    package = tmp_path / "opentelemetry"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "trace.py").write_text("import no_such_package\n")
+    script = "from flowagent.tracing import Tracing\nTracing()\n"
+    where = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, env=where)
+    assert done.stderr.splitlines()[-1] == "ModuleNotFoundError: No module named 'no_such_package'"
 
 
 def test_a_long_map_costs_as_much_for_each_item(collected: Collected) -> None:
