@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import time
 from collections.abc import Generator, Mapping
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from flowagent.core import events
 from flowagent.core.context import Context
 from flowagent.errors import ModelError
 from flowagent.models.base import Model, ModelRequest, Reply, StreamPart, TextDelta, ThinkingDelta, Waiting
-from flowagent.models.metering import LOST
+from flowagent.models.metering import LOST, spent_on
 from flowagent.models.opening import open_model
 from flowagent.models.prompted import PromptedTools
 
@@ -69,13 +70,25 @@ async def ask(model: Model, request: ModelRequest, ctx: Context[Any, Any]) -> Re
     Raises:
         ModelError: it did not answer; what that cost is counted, too.
     """
+    ctx.tell(events.ModelAsked, model=model.name, asked=request)
+    began = time.perf_counter()
     try:
         if ctx.is_watched:
             reply = await _watched(model, request, ctx)
         else:
             reply = await model.request(request)
     except ModelError as error:
-        ctx.spend(error.usage or LOST)
+        usage = spent_on(error)
+        ctx.spend(usage)
+        ctx.tell(
+            events.ModelFailed,
+            model=model.name,
+            asked=request,
+            kind=error.kind,
+            message=str(error),
+            usage=usage,
+            seconds=time.perf_counter() - began,
+        )
         raise
     except asyncio.CancelledError:
         ctx.spend(LOST)  # a request that is broken off is paid for all the same
@@ -84,6 +97,8 @@ async def ask(model: Model, request: ModelRequest, ctx: Context[Any, Any]) -> Re
     ctx.tell(
         events.ModelCalled,
         model=model.name,
+        asked=request,
+        reply=reply,
         request=ctx.spent.requests,
         usage=reply.usage,
         seconds=reply.seconds,

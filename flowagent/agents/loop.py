@@ -107,6 +107,7 @@ class Steps:
         agent = self._agent
         _refuse_without_deps(agent, ctx)
         loaded = await agent.toolbox.load()
+        hold_secrets(loaded, ctx)
         step = deciding.before(agent.rules, state, ctx.spent)
         if isinstance(step, Move):
             return self._gone(step, ctx)
@@ -253,6 +254,18 @@ def _refuse_without_deps(agent: Agent[Any, Any], ctx: Context[Any, Any]) -> None
         raise FlowAgentError(
             f"agent `{agent.name}` needs deps of type `{wanted.__qualname__}`, and the run has none: pass deps= to it"
         )
+
+
+def hold_secrets(loaded: Loaded, ctx: Context[Any, Any]) -> None:
+    """Refuse tools with secret arguments where these could be read: they stand in the conversation, which is stored.
+
+    Raises:
+        UnstorableError: the run's store is not encrypted.
+    """
+    for tool in loaded.tools:
+        if tool.body.secrets:
+            names = ", ".join(f"`{name}`" for name in sorted(tool.body.secrets))
+            ctx.hold_secret(f"the argument {names} of tool `{tool.name}`, which models write into the conversation,")
 
 
 def stopped(agent: str, ending: Ending, usage: Any) -> AgentStopped:

@@ -70,7 +70,7 @@ def _started() -> CoreSchema:
         "nodes": _named(_holding({"kind": _TEXT}, {"child": shape})),
         "edges": core_schema.list_schema(core_schema.tuple_schema([_TEXT, _TEXT, kind])),
     }
-    record = _record(graph=_TEXT, fingerprint=_TEXT, shape=shape, input=_named(_ANY))
+    record = _record({"carried": _named(_TEXT)}, graph=_TEXT, fingerprint=_TEXT, shape=shape, input=_named(_ANY))
     return core_schema.definitions_schema(record, [_holding(parts, ref="shape")])
 
 
@@ -89,8 +89,7 @@ def _failed() -> CoreSchema:
 
 
 def _asked() -> CoreSchema:
-    texts = dict.fromkeys(("id", "node", "name", "text"), _TEXT)
-    texts["task"] = _TEXT
+    texts = dict.fromkeys(("id", "task", "node", "name", "text"), _TEXT)
     schema = core_schema.nullable_schema(_named(_ANY))
     return _record({"usage": _usage(), "about": _ANY}, **texts, schema=schema, purpose=_one_of("ask", "once"))
 

@@ -90,6 +90,7 @@ class ToolSpec(_Frozen):
         strict: whether the provider shall hold the model to the schema: True (even if words are lost by it), False, or
             where nothing is lost.
         returns: the JSON schema of its result, where it is known and worth telling.
+        secrets: the arguments whose values are shown nowhere; for those who write requests down, not sent.
     """
 
     name: str
@@ -97,6 +98,7 @@ class ToolSpec(_Frozen):
     parameters: dict[str, Any]
     strict: bool | Literal["auto"] = False
     returns: dict[str, Any] | None = None
+    secrets: tuple[str, ...] = ()
 
 
 class OutputSpec(_Frozen):

@@ -20,12 +20,13 @@ from urllib.parse import urlsplit
 from pydantic import SecretStr
 
 from flowagent.core.secret import scrubbed
-from flowagent.core.usage import Usage
+from flowagent.core.usage import NO_USAGE, Usage
 from flowagent.errors import ModelError
 from flowagent.models.accepted import accepted
 from flowagent.models.base import ModelRequest, Profile, Reply, StreamPart, drained
 from flowagent.models.clients import Clients
 from flowagent.models.failures import Asked, Failed, fault_of, kind_of, told
+from flowagent.models.halves import Halves, whole
 from flowagent.models.messages import AssistantMessage
 from flowagent.models.metering import LOST, REFUSED
 from flowagent.models.permission import check_allowed
@@ -218,16 +219,16 @@ class RemoteModel(ABC):
     async def _attempt(self, call: Call, timeout: float | None, secrets: list[str]) -> AsyncGenerator[StreamPart]:
         begun = perf_counter()
         first: float | None = None
-        reader = self._reader()
+        reader, halves = self._reader(), Halves()
         async with aclosing(self._told(call, timeout, secrets, reader)) as parts:
             async for part in parts:
                 first = perf_counter() - begun if first is None else first
-                yield part
+                yield halves.more(part)
         finished = reader.finished()
         if finished is None:
             raise self._cut_off(reader)
         message, raw = finished
-        yield Reply(message=message, raw=raw, seconds=perf_counter() - begun, first_token=first)
+        yield Reply(message=whole(message), raw=raw, seconds=perf_counter() - begun, first_token=first)
 
     async def _told(
         self, call: Call, timeout: float | None, secrets: list[str], reader: Reader
@@ -283,7 +284,15 @@ class RemoteModel(ABC):
 
     def _modules(self) -> tuple[ModuleType, ModuleType]:
         """The provider's package and its HTTP client, imported when the first request is made."""
-        return importlib.import_module(self.package), importlib.import_module("httpx2")
+        try:
+            return importlib.import_module(self.package), importlib.import_module("httpx2")
+        except ImportError as error:
+            raise ModelError(
+                f"{self.name} was not asked, as the package `{self.package}` cannot be imported ({error}): install it "
+                f"with `pip install {self.package}`",
+                kind="unsupported",
+                model=self.name,
+            ) from error
 
     def _errors(self) -> tuple[type[Exception], ...]:
         """What the package may raise: its own errors, those of its HTTP client, and those of JSON and UTF-8."""
@@ -299,6 +308,7 @@ class RemoteModel(ABC):
             f"{self.name} was not asked, as there is no API key: set {variable} or pass api_key=",
             kind="auth",
             model=self.name,
+            usage=NO_USAGE,
         )
 
     @abstractmethod

@@ -266,4 +266,5 @@ def _spec(one: Tool[..., Any]) -> ToolSpec:
         parameters=one.parameters,
         strict=one.strict,
         returns=one.returns,
+        secrets=tuple(sorted(one.body.secrets)),
     )

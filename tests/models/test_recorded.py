@@ -58,6 +58,10 @@ def write(path: Path, data: bytes) -> None:
     path.write_bytes(data)
 
 
+def without_bob(text: str) -> str:
+    return text.replace("Bob", "X")
+
+
 class Ticking:
     """A clock that goes on by half a second each time it is read."""
 
@@ -229,9 +233,7 @@ async def test_no_secret_stands_in_a_recording(path: Path, monkeypatch: pytest.M
 
 async def test_redaction_can_be_changed_or_left_out(path: Path):
     """`redact` may be a function of one's own, or None for everything as it is."""
-    await recorder(Scripted("a"), path, redact=lambda text: text.replace("Bob", "X")).request(
-        asked("Bob sk-test-123456")
-    )
+    await recorder(Scripted("a"), path, redact=without_bob).request(asked("Bob sk-test-123456"))
     await recorder(Scripted("a"), path, redact=None).request(asked("Bob sk-test-123456"))
     messages = [one.request.messages[0] for one in read_recordings(path)]
     assert [one.text for one in messages if isinstance(one, UserMessage)] == ["X sk-test-123456", "Bob sk-test-123456"]
