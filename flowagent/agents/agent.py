@@ -91,7 +91,8 @@ class Agent(Generic[OutputT, DepsT]):
         settings: how the model is asked to work; only what is set is sent.
         limits: what it may spend in requests, tokens, tool calls and cost, the agents that it calls included.
         at_limit: what happens at a limit: `answer` (a last request without tools, for an answer from what there is),
-            `stop` (the run ends without an answer, and says why) or `raise`.
+            `stop` (the run ends without an answer, and says why; also where no answer has the asked shape) or `raise`.
+            An agent that is a tool of another never raises: whoever called it is told.
         output_mode: how the answer's type is asked for; `auto` takes the strongest way that loses nothing.
         output_retries: how often an answer that does not fit goes back to the model.
         checks: functions of the answer (and the context, if wanted) that may change it, or raise `ToolRetry` to send

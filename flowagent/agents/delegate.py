@@ -150,9 +150,14 @@ def call_graph(
     graph.node(dispatch, name=DISPATCH, to=[*names, END], doc="Checks a call, and runs it unless an agent does.")
     graph.edge(START, DISPATCH)
     for one in delegates.agents.values():
-        graph.node(one.agent.graph, name=one.node, input=_asked(one), output=_answered(one))
+        graph.node(_telling(one.agent).graph, name=one.node, input=_asked(one), output=_answered(one))
         graph.edge(one.node, END)
     return graph
+
+
+def _telling(agent: Agent[Any, Any]) -> Agent[Any, Any]:
+    """An agent that at its limits ends and does not fail: whoever called it is told, and may do without."""
+    return agent.replace(at_limit="stop") if agent.at_limit == "raise" else agent
 
 
 def _asked(one: AgentTool) -> Callable[[Any], Any]:

@@ -239,12 +239,19 @@ class Steps:
     ) -> Goto:
         agent = self._agent
         attempts = [*state.attempts, attempt]
-        if len(attempts) > agent.output_retries:
+        if len(attempts) > agent.output_retries and agent.rules.at_limit != "stop":
             raise OutputError(agent.name, [(one.text, one.problems) for one in attempts], usage=ctx.spent)
         said = deciding.results_so_far(state) or deciding.closing(message, plan, feedback(attempt), is_error=True)
         if state.outcomes:
             said = [*said, user(feedback(attempt))]
-        return Goto(MODEL, {"messages": said, "outcomes": Replace([]), "attempts": [attempt]})
+        update = {"messages": said, "outcomes": Replace([]), "attempts": [attempt]}
+        if len(attempts) <= agent.output_retries:
+            return Goto(MODEL, update)
+        because = f"none of its {len(attempts)} answers had the shape that was asked for"
+        move = deciding.end(
+            state, "output", because=because, text=attempt.text, update=update, diagnosis=attempt.problems
+        )
+        return Goto(END, move.update)
 
 
 def _refuse_without_deps(agent: Agent[Any, Any], ctx: Context[Any, Any]) -> None:
