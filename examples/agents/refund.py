@@ -21,8 +21,7 @@ from examples.agents.model import MODEL, real_or
 from examples.triage import checks
 from examples.triage.desk import Desk
 from flowagent import Context
-from flowagent.agents import Agent, AgentResult
-from flowagent.agents.result import Pending
+from flowagent.agents import Agent, AgentResult, Pending
 from flowagent.models import FunctionModel, Model, ModelRequest, call
 from flowagent.models.steps import Step
 from flowagent.tools import Approve, Deny, ToolContext, tool

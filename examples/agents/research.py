@@ -3,9 +3,9 @@
     python -m examples.agents.research
     python -m examples.agents.research "What is said about Postgres?" --sources docs --out report.md
 
-A reader sees one file and nothing of the others, so a long source costs no other one its place. What it quotes is looked
-up: a quote that does not stand in the file goes back to the reader, with the reason, so that no quote in the report is
-invented. A source that nobody can read is a value in its place and not the end.
+A reader sees one file and nothing of the others, so a long source costs no other one its place. What it quotes is
+looked up: a quote that does not stand in the file goes back to the reader, with the reason, so that no quote in the
+notes is invented. A source that nobody can read is a value in its place and not the end.
 
     START -> [read, once for each file] -> edit -> END
 """
@@ -114,7 +114,8 @@ def read(request: ModelRequest) -> Step:
     question, source = request.messages[0].text.removeprefix("Question: ").split("\nSource: ")
     if "read_file" not in request.tool_results:
         return call("read_file", path=source)
-    prose = re.sub(r"^(```.*?^```|\|.*?|#.*?)$", "", str(request.tool_results["read_file"]), flags=re.M | re.S)
+    text: str = request.tool_results["read_file"]
+    prose = re.sub(r"^(```.*?^```|\|.*?|#.*?)$", "", text, flags=re.MULTILINE | re.DOTALL)
     sentences = [" ".join(one.split()) for one in re.split(r"(?<=[.!?])\s+|\n\n", prose) if one.strip()]
     scored = [(sum(word in one.lower() for word in words_of(question)), one) for one in sentences]
     best = max((score for score, _ in scored), default=0)
@@ -136,7 +137,9 @@ def edit(request: ModelRequest) -> Step:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the survey and prints its report."""
-    parser = argparse.ArgumentParser(prog="python -m examples.agents.research", description="Sources, read side by side.")
+    parser = argparse.ArgumentParser(
+        prog="python -m examples.agents.research", description="Sources, read side by side."
+    )
     parser.add_argument("question", nargs="?", default="What happens when a process is killed, and what is repeated?")
     parser.add_argument("--sources", type=Path, default=ROOT / "docs", metavar="DIR", help="a folder with *.md")
     parser.add_argument("--out", type=Path, default=Path(".flowagent/report.md"), metavar="FILE", help="the report")

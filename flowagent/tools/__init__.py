@@ -4,6 +4,7 @@ from flowagent.errors import ToolError, ToolFatal, ToolRetry
 from flowagent.tools.context import ToolContext
 from flowagent.tools.decisions import Abort, Answer, Approve, Deny
 from flowagent.tools.mcp import MCPTools
+from flowagent.tools.openapi import OpenAPITools
 from flowagent.tools.registry import Registry
 from flowagent.tools.tool import Tool, tool
 from flowagent.tools.toolset import Toolset, approved, filtered, prefixed, renamed
@@ -14,6 +15,7 @@ __all__ = [
     "Approve",
     "Deny",
     "MCPTools",
+    "OpenAPITools",
     "Registry",
     "Tool",
     "ToolContext",
