@@ -1,31 +1,41 @@
-"""Tools: what a model may ask to be called, and the running of such calls. Knows models' plain data, and no agents."""
+"""Tools: what a model may ask to be called, and the running of such calls.
 
-from flowagent.errors import ToolError, ToolFatal, ToolRetry
+A tool is made of a function by `tool`. A `Toolbox` holds those of an agent, from wherever they come, and runs what a
+model asks for. Servers, documents and ready-made tools are modules beside this one.
+"""
+
 from flowagent.tools.context import ToolContext
-from flowagent.tools.decisions import Abort, Answer, Approve, Deny
-from flowagent.tools.mcp import MCPTools
-from flowagent.tools.openapi import OpenAPITools
+from flowagent.tools.decisions import Abort, Answer, Approve, Decision, Deny
+from flowagent.tools.outcome import ToolOutcome
 from flowagent.tools.registry import Registry
-from flowagent.tools.tool import Tool, tool
-from flowagent.tools.toolset import Toolset, approved, filtered, prefixed, renamed
+from flowagent.tools.running import Running
+from flowagent.tools.strict import Report
+from flowagent.tools.tool import Tool, ToolOptions, tool
+from flowagent.tools.toolbox import Loaded, Toolbox
+from flowagent.tools.toolset import Fixed, Toolset, approved, filtered, prefixed, renamed
+from flowagent.tools.untrusted import untrusted_note
 
 __all__ = [
     "Abort",
     "Answer",
     "Approve",
+    "Decision",
     "Deny",
-    "MCPTools",
-    "OpenAPITools",
+    "Fixed",
+    "Loaded",
     "Registry",
+    "Report",
+    "Running",
     "Tool",
     "ToolContext",
-    "ToolError",
-    "ToolFatal",
-    "ToolRetry",
+    "ToolOptions",
+    "ToolOutcome",
+    "Toolbox",
     "Toolset",
     "approved",
     "filtered",
     "prefixed",
     "renamed",
     "tool",
+    "untrusted_note",
 ]

@@ -50,10 +50,6 @@ class Body(Protocol):
         """The arguments that are shown nowhere, by the names that the model knows."""
         ...
 
-    def bound_to(self, function: Callable[..., Any]) -> Body:
-        """The same with another function behind it, which takes the same."""
-        ...
-
     def validated(self, data: bytes) -> dict[str, Any]:
         """The arguments as the body takes them.
 
@@ -92,10 +88,6 @@ class FunctionBody:
     def secrets(self) -> frozenset[str]:
         """See `Body.secrets`."""
         return frozenset(one.wire for one in self.signature.parameters if one.secret)
-
-    def bound_to(self, function: Callable[..., Any]) -> FunctionBody:
-        """See `Body.bound_to`."""
-        return FunctionBody(function, self.signature)
 
     def validated(self, data: bytes) -> dict[str, Any]:
         """See `Body.validated`."""
@@ -137,10 +129,6 @@ class SchemaBody:
         """See `Body.secrets`: what the schema says is only written."""
         properties: dict[str, Any] = self.schema.get("properties", {})
         return frozenset(name for name, one in properties.items() if isinstance(one, dict) and one.get("writeOnly"))
-
-    def bound_to(self, function: Callable[..., Any]) -> SchemaBody:
-        """See `Body.bound_to`."""
-        return SchemaBody(function, self.schema)
 
     def validated(self, data: bytes) -> dict[str, Any]:
         """See `Body.validated`."""

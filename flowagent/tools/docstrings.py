@@ -92,13 +92,11 @@ def _told(section: Any) -> str:
     match section.kind.value:
         case "text":
             return str(section.value).strip()
-        case "admonition":
-            text = str(section.value.description).strip()
-            return f"{section.title or section.value.kind}:{_gap(text)}{text}"
         case "examples":
             return "\n".join(["Examples:", *(str(part) for _, part in section.value)])
-        case _:
-            return ""
+        case kind:
+            text = str(getattr(section.value, "description", "")).strip()
+            return f"{section.title or kind.capitalize()}:{_gap(text)}{text}" if text else ""
 
 
 def _gap(text: str) -> str:

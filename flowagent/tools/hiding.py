@@ -12,7 +12,9 @@ from urllib.parse import quote
 
 from pydantic import BaseModel, Secret, SecretBytes, SecretStr
 
+from flowagent.core.fields import text_of
 from flowagent.core.secret import MASK, marked_in, revealed
+from flowagent.errors import ToolFatal
 
 _SHORTEST: Final = 4
 """The shortest secret that is looked for in texts: shorter ones may be part of any word."""
@@ -75,3 +77,12 @@ def _forms(secret: str) -> tuple[str, ...]:
     data = secret.encode(errors="surrogatepass")
     plain, urlsafe = base64.b64encode(data).decode(), base64.urlsafe_b64encode(data).decode()
     return (secret, plain, plain.rstrip("="), urlsafe, urlsafe.rstrip("="), quote(data, safe=""))
+
+
+def masked_error(error: Exception, secrets: Iterable[str]) -> Exception:
+    """An error as it may be stored: itself, or one in its place whose text has masks."""
+    text = text_of(error)
+    clean = scrubbed(text, secrets)
+    if clean == text:
+        return error
+    return ToolFatal(clean) if isinstance(error, ToolFatal) else RuntimeError(f"{type(error).__name__}: {clean}")

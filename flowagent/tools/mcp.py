@@ -21,7 +21,7 @@ from flowagent.errors import ToolDefinitionError, ToolError
 from flowagent.models.messages import Media
 from flowagent.tools.connection import Connection
 from flowagent.tools.context import ToolContext
-from flowagent.tools.remote import RemoteOptions
+from flowagent.tools.remote import RemoteOptions, reference_faults
 from flowagent.tools.tool import Tool
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class MCPTools:
             raise ToolError(
                 f"MCP server `{self._name}` does not list its tools: {self._failed(connection, error)}"
             ) from error
-        return [self._tool(one) for one in self._kept(declared)]
+        return self._made(self._kept(declared))
 
     async def close(self) -> None:
         """Close the connection of this event loop, and have those of others closed by theirs."""
@@ -194,6 +194,20 @@ class MCPTools:
             faults = [f"keep= names `{name}`, and it has no such tool; it has {there}" for name in missing]
             raise ToolDefinitionError(f"MCP server `{self._name}`", faults)
         return [one for one in declared if one.name in self._keep]
+
+    def _made(self, declared: list[Declared]) -> list[Tool[..., Any]]:
+        tools: list[Tool[..., Any]] = []
+        faults: list[str] = []
+        for one in declared:
+            faults += [f"tool `{one.name}`: {fault}" for fault in reference_faults(one.input_schema)]
+            try:
+                tools.append(self._tool(one))
+            except ToolDefinitionError as error:
+                faults += [f"tool `{one.name}`: {fault}" for fault in error.faults]
+        if faults:
+            faults.append("keep= leaves out what the server declares wrongly")
+            raise ToolDefinitionError(f"MCP server `{self._name}`", faults)
+        return tools
 
     def _tool(self, declared: Declared) -> Tool[..., Any]:
         options = dict(self._options)

@@ -218,15 +218,19 @@ class _Service:
         kept = _without(operation, self.credentials.places(way))
         tags = ("openapi", *operation.tags, *(("read-only",) if operation.is_reading else ()))
         options = dict(self.options) | {"tags": (*self.options.get("tags", ()), *tags)}
-        return Tool.from_schema(
-            name=f"{self.prefix}{kept.name}",
-            description=kept.description,
-            parameters=kept.schema,
-            returns=kept.returns,
-            call=functools.partial(self._call, kept, way),
-            origin=f"{self.label} at {kept.where}",
-            **cast("RemoteOptions", options),
-        )
+        try:
+            return Tool.from_schema(
+                name=f"{self.prefix}{kept.name}",
+                description=kept.description,
+                parameters=kept.schema,
+                returns=kept.returns,
+                call=functools.partial(self._call, kept, way),
+                origin=f"{self.label} at {kept.where}",
+                **cast("RemoteOptions", options),
+            )
+        except ToolDefinitionError as error:
+            faults += [f"{operation.where}: {fault}" for fault in error.faults]
+            return None
 
     async def _call(
         self, operation: Operation, way: frozenset[str], arguments: dict[str, Any], _ctx: ToolContext[Any, Any]

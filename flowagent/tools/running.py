@@ -30,7 +30,7 @@ from flowagent.tools.arguments import written
 from flowagent.tools.body import ArgumentsError, Body
 from flowagent.tools.context import ToolContext
 from flowagent.tools.decisions import Abort, Answer, Approve, Decision, Deny, verdict
-from flowagent.tools.hiding import scrubbed, secrets_of
+from flowagent.tools.hiding import masked_error, secrets_of
 from flowagent.tools.names import wire_name
 from flowagent.tools.outcome import ToolOutcome, ToolStatus
 from flowagent.tools.results import Plain, Refused, drained, drained_async, plain_of, told
@@ -231,10 +231,12 @@ class _Call:
         try:
             plain = await self._result(values, ctx)
             if isinstance(plain, Refused):
-                return self._told("failed", scrubbed(plain.text, self.secrets))
+                return self._told("failed", plain.text)
             return self._finished("done", plain)
-        except ToolFatal:
-            raise
+        except ToolFatal as error:
+            if (masked := masked_error(error, self.secrets)) is error:
+                raise
+            raise masked from None
         except Exception as error:  # noqa: BLE001  # whatever a tool raises, the model is told of it
             return self._told("failed", telling.failed(self.call.name, error, self.secrets))
 
@@ -266,6 +268,10 @@ class _Call:
                 raise
             except ToolError as error:  # it knows that it failed: nothing is left to ask
                 return Refused(text=telling.failed(self.call.name, error, self.secrets))
+            except Exception as error:  # its text will stand in the question
+                if (masked := masked_error(error, self.secrets)) is error:
+                    raise
+                raise masked from None
 
         try:
             return await self.ctx.once(f"call {self.call.id}", made)

@@ -93,16 +93,12 @@ def question(name: str, shown: Mapping[str, Any], place: str, reason: str) -> st
 def shown(arguments: Mapping[str, Any], secrets: Iterable[str]) -> dict[str, Any]:
     """Validated arguments as plain data that may be shown."""
     hidden = frozenset(secrets)
-    return {name: MASK if name in hidden else to_plain(value, name) for name, value in arguments.items()}
+    return {name: MASK if name in hidden else _plain(value) for name, value in arguments.items()}
 
 
-def to_plain(value: Any, name: str) -> Any:
+def _plain(value: Any) -> Any:
     """A validated argument as plain data; what has no JSON form is told by its type."""
     try:
-        return _json(value)
+        return from_json(to_json(value, inf_nan_mode="strings", bytes_mode="base64"))
     except ValueError:
-        return f"<{type(value).__name__} {name}>"
-
-
-def _json(value: Any) -> Any:
-    return from_json(to_json(value, inf_nan_mode="strings", bytes_mode="base64"))
+        return f"<{type(value).__name__}>"

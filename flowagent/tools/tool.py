@@ -15,7 +15,7 @@ from typing_extensions import TypeVar, Unpack
 from flowagent.core.context import Context
 from flowagent.core.policies import Retry
 from flowagent.errors import ToolDefinitionError
-from flowagent.tools.body import Body, SchemaBody, SchemaCall, fault_of_schema
+from flowagent.tools.body import Body, FunctionBody, SchemaBody, SchemaCall, fault_of_schema
 from flowagent.tools.reading import Source, body_of, returned_schema, source_of
 from flowagent.tools.strict import Report, report_on
 
@@ -128,10 +128,11 @@ class Tool(Generic[P, R]):
     def __get__(self: Tool[Concatenate[S, Q], R], holder: S, kind: type | None = None) -> Tool[Q, R]: ...
     def __get__(self, holder: Any, kind: type | None = None) -> Tool[Any, Any]:
         """Bind a tool that was made of a method to the object that it is taken from."""
-        if holder is None or not self.receiver or self.function is None:
+        if holder is None or not self.receiver:
             return self
-        bound = self.function.__get__(holder, kind)
-        return replace(self, function=bound, body=self.body.bound_to(bound), receiver=False)
+        assert isinstance(self.body, FunctionBody), "only methods are bound; this is a bug in flowagent"
+        bound = self.body.function.__get__(holder, kind)
+        return replace(self, function=bound, body=FunctionBody(bound, self.body.signature), receiver=False)
 
     @classmethod
     def from_schema(

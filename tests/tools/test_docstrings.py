@@ -76,6 +76,16 @@ def test_what_stands_after_the_parameters_is_kept() -> None:
     assert described(docstring).text == "Add.\n\nCall it rarely.\n\nExample:\n>>> add(1)\n2"
 
 
+def test_sections_of_other_kinds_are_kept_with_their_titles() -> None:
+    docstring = (
+        "Add.\n\nParameters\n----------\na, b : int\n    a number\n\nExamples\n--------\n>>> add(1)\n2\n\n"
+        "Deprecated\n----------\n1.0\n    Use plus.\n\nAttributes\n----------\nx : int\n    Nothing of a function.\n"
+    )
+    assert described(docstring) == Described(
+        "Add.\n\nExamples:\n>>> add(1)\n2\n\nDeprecated: Use plus.", {"a": "a number", "b": "a number"}
+    )
+
+
 def test_lists_and_paragraphs_in_the_description_of_a_parameter_stay() -> None:
     docstring = "Add.\n\nArgs:\n    a: one of\n\n        - x\n        - y\n    b: two"
     assert described(docstring).parameters == {"a": "one of\n\n- x\n- y", "b": "two"}

@@ -390,4 +390,4 @@ def test_a_toolkit_serves_any_number_of_event_loops() -> None:
     with serving(lambda asked: text("x")) as served:
         pages = [asyncio.run(fetch.fetch(served.url)) for _ in range(2)]
     assert pages == [Page(served.url, "text/plain", "x")] * 2
-    assert [tool.__name__ for tool in fetch.tools()] == ["fetch"]
+    assert [tool.name for tool in fetch.tools()] == ["fetch"]

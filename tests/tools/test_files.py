@@ -187,7 +187,7 @@ def test_a_base_that_is_no_folder_is_refused_when_it_is_named(base: Path, name: 
 
 def test_files_that_may_be_read_only_have_no_tools_that_write(base: Path) -> None:
     files = Files(base)
-    names = [tool.__name__ for tool in files.tools()]
+    names = [tool.name for tool in files.tools()]
     assert names == ["list_files", "read_file", "search_files", "file_info"]
     for write in (
         lambda: files.write_file("new.txt", ""),
@@ -196,7 +196,7 @@ def test_files_that_may_be_read_only_have_no_tools_that_write(base: Path) -> Non
     ):
         with pytest.raises(ToolError, match="these files may be read only"):
             write()
-    assert [tool.__name__ for tool in Files(base, writable=True).tools()] == [
+    assert [tool.name for tool in Files(base, writable=True).tools()] == [
         *names,
         "write_file",
         "append_file",

@@ -24,7 +24,7 @@ from flowagent.models.messages import Media, Text
 from flowagent.tools.connection import Connection
 from flowagent.tools.mcp import MCPTools
 from flowagent.tools.toolbox import Toolbox
-from tests.tools.in_run import called
+from tests.tools.in_a_run import called
 from tests.tools.mcp_server import made
 from tests.tools.serving import Answered, serving
 
@@ -156,6 +156,33 @@ async def test_a_list_without_end_is_given_up() -> None:
     async with MCPTools(paged(10**9)) as server:
         with pytest.raises(ToolError, match="does not list its tools: the list has more than 1000 pages"):
             await server.load()
+
+
+async def test_all_that_a_server_declares_wrongly_is_told_at_once_and_can_be_left_out() -> None:
+    """A schema that refers to elsewhere is refused: nothing is fetched because a server says so."""
+    schemas: dict[str, dict[str, Any]] = {
+        "away": {"type": "object", "properties": {"a": {"$ref": "http://127.0.0.1/x.json"}}},
+        "gone": {"type": "object", "properties": {"a": {"$ref": "#/$defs/none"}}},
+        "odd": {"type": "object", "properties": {"a": {"type": "strin"}}},
+        "good": {"type": "object", "properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"type": "string"}}},
+    }
+
+    async def list_tools(ctx: Any, params: PaginatedRequestParams | None) -> ListToolsResult:
+        return ListToolsResult(tools=[Declared(name=name, input_schema=schema) for name, schema in schemas.items()])
+
+    server: Server[Any] = Server("careless", on_list_tools=list_tools)
+    async with MCPTools(server) as tools:
+        with pytest.raises(ToolDefinitionError) as told:
+            await tools.load()
+    assert told.value.faults == (
+        "tool `away`: its schema refers to `http://127.0.0.1/x.json`, which is not in it",
+        "tool `gone`: its schema refers to `#/$defs/none`, which is not in it",
+        "tool `odd`: its parameters are no JSON schema: $.properties.a.type: 'strin' is not valid under any of the "
+        "given schemas",
+        "keep= leaves out what the server declares wrongly",
+    )
+    async with MCPTools(server, keep=["good"]) as tools:
+        assert [tool.name for tool in await tools.load()] == ["good"]
 
 
 async def test_only_what_is_kept_is_offered_and_a_name_that_is_none_is_told() -> None:

@@ -17,7 +17,7 @@ from flowagent.errors import ToolDefinitionError, ToolError
 from flowagent.models.messages import Media
 from flowagent.tools.openapi import OpenAPITools
 from flowagent.tools.operations import Found
-from tests.tools.calling import called
+from tests.tools.in_a_run import called
 from tests.tools.openapi_server import DOCUMENT, answer
 from tests.tools.serving import Answered, Served, serving
 
@@ -250,7 +250,8 @@ async def test_an_operation_whose_key_is_not_given_is_a_fault(shop: Served) -> N
     with pytest.raises(ToolDefinitionError) as told:
         await tools_of(shop, auth={"cookie": "c", "other": "x"}, keep=["delete_items_id", "search", "login"]).load()
     assert told.value.faults == (
-        "auth= names the security scheme `other`, and the document has `key`, `query_key`, `cookie`, `basic`, `bearer`, `oauth`",
+        "auth= names the security scheme `other`, and the document has `key`, `query_key`, `cookie`, "
+        "`basic`, `bearer`, `oauth`",
         "#/paths/~1items~1{id}/delete: `delete_items_id` needs `basic` or `bearer` with `key`: give it in auth=",
     )
 
@@ -420,6 +421,17 @@ async def test_all_faults_of_a_document_are_told_at_once_with_where_they_stand()
         "#/paths/~1no~1{where}/get: `where` of the path `/no/{where}` is no parameter of it",
         "where the service is: 'ftp://x.example' is not of the web: give a URL that begins with https:// or http://; "
         "give base_url=",
+    )
+
+
+async def test_a_schema_that_is_none_is_told_with_the_operation_that_has_it() -> None:
+    data = copy.deepcopy(DOCUMENT)
+    data["components"]["parameters"]["Id"]["schema"] = {"type": "text"}
+    with pytest.raises(ToolDefinitionError) as told:
+        await OpenAPITools(data, base_url="https://x.example", auth=KEYS, keep=["getItem"]).load()
+    assert told.value.faults == (
+        "#/paths/~1items~1{id}/get: its parameters are no JSON schema: $.properties.path_id.type: 'text' is not valid "
+        "under any of the given schemas",
     )
 
 

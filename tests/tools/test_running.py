@@ -11,7 +11,7 @@ from pydantic import BaseModel, SecretStr, field_validator
 
 from flowagent import Context, Limits, Retry, secret
 from flowagent.core.events import Warned
-from flowagent.errors import RunFailed, ToolError, ToolFatal, ToolRetry
+from flowagent.errors import ModelError, RunFailed, ToolError, ToolFatal, ToolRetry
 from flowagent.models.messages import Text, ToolResult
 from flowagent.stores import MemoryStore
 from flowagent.tools.context import ToolContext
@@ -421,6 +421,27 @@ async def test_a_safe_error_is_tried_again_within_a_call_that_must_be_made_once(
     assert await text(pay, running=Running(sleep=Waits())) == "paid"
 
 
+@pytest.mark.parametrize("error", [ModelError("the line went dead", kind="connection"), OSError("dead")], ids=repr)
+async def test_whatever_else_a_call_that_must_be_made_once_raises_leads_to_a_question(error: Exception) -> None:
+    @tool(once=True)
+    def pay() -> str:
+        raise error
+
+    run = await Caller([pay], [call("pay")]).run()
+    assert (run.status, len(run.questions)) == ("waiting", 1)
+
+
+async def test_a_fatal_error_in_a_call_that_must_be_made_once_fails_the_run_and_asks_when_it_is_resumed() -> None:
+    @tool(once=True)
+    def pay() -> str:
+        raise ToolFatal("stop everything")
+
+    caller = Caller([pay], [call("pay")])
+    with pytest.raises(RunFailed, match="stop everything"):
+        await caller.run()
+    assert (await caller.resume({})).status == "waiting"
+
+
 # -- secrets -----------------------------------------------------------------------------------------------------------
 
 
@@ -450,6 +471,24 @@ async def test_fa_114_secrets_are_masked_in_what_the_model_and_watchers_are_told
     assert caller.facts()[0][3] == f'{{"login":"{mask}","token":"{mask}","pin":"{mask}"}}'
     shown = repr(caller.told) + run.state.outcomes[0].model_dump_json()
     assert [one for one in ("hunter2222", "sk-test-123456", "9876", "c2stdGVzdC0xMjM0NTY") if one in shown] == []
+
+
+async def test_fa_114_secrets_are_masked_where_a_run_fails_or_asks() -> None:
+    """FA-114: nor does what is stored of a fatal error, or asked about a call that must be made once."""
+
+    @tool
+    def stop(token: SecretStr) -> str:
+        raise ToolFatal(f"bad token {token.get_secret_value()}")
+
+    @tool(once=True)
+    def pay(token: SecretStr) -> str:
+        raise ConnectionError(f"bad token {token.get_secret_value()}")
+
+    with pytest.raises(RunFailed) as caught:
+        await Caller([stop], [call("stop", '{"token": "sk-test-123456"}')]).run()
+    run = await Caller([pay], [call("pay", '{"token": "sk-test-123456"}')]).run()
+    told = str(caught.value), repr(caught.value.run.errors), run.questions[0].text
+    assert [("bad token **********" in one, "sk-test" in one) for one in told] == [(True, False)] * 3
 
 
 async def test_fa_114_secrets_that_do_not_fit_are_not_quoted() -> None:

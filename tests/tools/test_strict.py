@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import pytest
 from openai import pydantic_function_tool
-from pydantic import BaseModel, Field, create_model
+from pydantic import BaseModel, Field, SecretStr, create_model
 
 from flowagent.models.base import Profile
 from flowagent.tools.strict import kinds_of
@@ -201,6 +201,22 @@ async def test_a_model_that_cannot_be_held_to_schemas_is_not_asked_to(strict_too
 )  # fmt: skip
 def test_the_kinds_of_values_that_fit_a_schema(schema: dict[str, Any], kinds: set[str]) -> None:
     assert kinds_of(schema, {"$defs": {"a": {"type": "integer"}}}) == kinds
+
+
+def test_a_format_that_a_provider_does_not_know_is_lost() -> None:
+    def function(data: SecretStr) -> None: ...
+
+    assert tool(function).report("openai").lost == ("`format: password` of data is not told",)
+
+
+def test_definitions_that_refer_to_one_another_are_followed_once() -> None:
+    defs = {
+        "a": {"$ref": "#/$defs/b"},
+        "b": {"properties": {"x": {"$ref": "#/$defs/c"}, "y": {"$ref": "#/$defs/c"}}, "type": "object"},
+        "c": {"type": "string"},
+    }
+    made = Tool.from_schema(name="x", parameters={"properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": defs})
+    assert made.report("anthropic").blocked == ()
 
 
 def test_a_schema_that_goes_round_takes_anything() -> None:

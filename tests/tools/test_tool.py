@@ -320,6 +320,11 @@ def test_a_declaration_goes_to_json_and_back() -> None:
     }
 
 
+def test_what_is_code_is_no_part_of_a_declaration() -> None:
+    made = tool(add, approval=lambda ctx, arguments: True, allowed=lambda ctx: True, retry=Retry())
+    assert Tool.from_json(made.to_json()) == tool(add)
+
+
 def test_what_is_only_declared_is_no_tool_yet() -> None:
     made = Tool.from_json(tool(add).to_json())
     assert Toolbox([made]).faults() == [

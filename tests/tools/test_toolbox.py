@@ -85,8 +85,8 @@ async def test_fa_054_the_same_name_from_two_servers_is_refused_when_they_are_as
     with pytest.raises(ToolDefinitionError) as caught:
         await box.load()
     assert caught.value.faults == (
-        "tools `send_email` (toolset `mail`, somewhere) and `send_email` (toolset `crm`, somewhere) have the same name: "
-        "rename one with tool(..., name=...), or put a prefix before a toolset with prefixed(...)",
+        "tools `send_email` (toolset `mail`, somewhere) and `send_email` (toolset `crm`, somewhere) have the same "
+        "name: rename one with tool(..., name=...), or put a prefix before a toolset with prefixed(...)",
     )
 
 

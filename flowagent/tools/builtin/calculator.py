@@ -6,6 +6,10 @@ A library would bring names and attributes that had to be switched off again, an
 
 The rule for numbers is Python's: whole numbers are exact, `/` and everything with a point or an exponent is a 64-bit
 float (so `0.1 + 0.2` is `0.30000000000000004`; `round` helps), and a comparison gives true or false.
+
+Example:
+    >>> calculate("(19 + 23) * 10 ** 20"), calculate("round(100 / 3, 2)"), calculate("2 < 1")
+    (4200000000000000000000, 33.33, False)
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from flowagent.errors import ToolError
+from flowagent.tools.tool import Tool, tool
 
 Number: TypeAlias = int | float
 """What comes of an expression; a bool, which is an int, of a comparison."""
@@ -63,12 +68,6 @@ def calculate(expression: str) -> Number:
 
     Raises:
         ToolError: the expression cannot be read, computes nothing that there is, or grows too large.
-
-    Example:
-        >>> calculate("(19 + 23) * 10 ** 20")
-        4200000000000000000000
-        >>> calculate("round(100 / 3, 2)")
-        33.33
     """
     try:
         value = _value(_parsed(expression), 0)
@@ -79,6 +78,10 @@ def calculate(expression: str) -> Number:
     if isinstance(value, tuple):
         raise ToolError(f"`{expression}` is several values, not one; write numbers without commas, such as 1200.5")
     return value
+
+
+calculator: Final[Tool[[str], Number]] = tool(calculate, untrusted=False)
+"""`calculate` as a tool: what it returns is no text from outside."""
 
 
 # -- reading ---------------------------------------------------------------------------------------------------------

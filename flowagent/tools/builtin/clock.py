@@ -7,8 +7,10 @@ import zoneinfo
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from flowagent.errors import ToolError
+from flowagent.tools.tool import Tool, tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +74,9 @@ class Clock:
         local = now.astimezone(there)
         return Moment(local.isoformat(timespec="seconds"), f"{local:%A}", name, local.tzname() or "")
 
-    def tools(self) -> tuple[Callable[..., object], ...]:
+    def tools(self) -> tuple[Tool[..., Any], ...]:
         """What a model may call."""
-        return (self.current_time,)
+        return (tool(self.current_time, untrusted=False),)
 
 
 def _found(name: str) -> zoneinfo.ZoneInfo | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import ssl
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from flowagent.errors import ToolError
 from flowagent.models.messages import Media
 from flowagent.tools.builtin.addresses import Reach, checked, origin_of
+from flowagent.tools.tool import Tool, tool
 
 if TYPE_CHECKING:
     from flowagent.tools.builtin.http import Answer, Resolve
@@ -121,9 +122,9 @@ class Fetch:
             raise ToolError(f"`{answer.url}` is `{answer.media_type or 'of no known type'}`, which is no text")
         return Page(answer.url, answer.media_type, await self._text(answer), answer.cut)
 
-    def tools(self) -> tuple[Callable[..., object], ...]:
+    def tools(self) -> tuple[Tool[..., Any], ...]:
         """What a model may call."""
-        return (self.fetch,)
+        return (tool(self.fetch),)
 
     async def _text(self, answer: Answer) -> str:
         if answer.media_type in _HTML and self._html == "markdown":

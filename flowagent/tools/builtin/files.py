@@ -6,14 +6,15 @@ import codecs
 import fnmatch
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 from flowagent.errors import ToolError
 from flowagent.tools.builtin.folder import BY_DESCRIPTOR, Entry, Folder, parts_of
+from flowagent.tools.tool import Approval, Tool, tool
 
 _BOMS: Final = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _LONGEST_LINE: Final = 300
@@ -92,6 +93,7 @@ class Files:
     Args:
         base: an existing folder.
         writable: whether there are tools that write, append and delete.
+        approval: whether a person decides over each call of those; or a function that says so, see `ToolOptions`.
         max_bytes: the most bytes of a file that is read or written.
         max_entries: the most entries of a listing, and the most hits of a search.
         by_descriptor: whether to walk by descriptors, where the system can; see `Folder`.
@@ -114,12 +116,14 @@ class Files:
         base: str | os.PathLike[str],
         *,
         writable: bool = False,
+        approval: Approval = False,
         max_bytes: int = 1_000_000,
         max_entries: int = 500,
         by_descriptor: bool = BY_DESCRIPTOR,
     ) -> None:
         self._folder = Folder(base, by_descriptor=by_descriptor)
         self._writable = writable
+        self._approval: Approval = approval
         self._max_bytes = max_bytes
         self._max_entries = max_entries
         self._writing = threading.Lock()  # appending reads and writes: two of one program must not lose a text
@@ -127,19 +131,14 @@ class Files:
     def __repr__(self) -> str:
         return f"Files({self._folder.base!r}, writable={self._writable})"
 
-    @property
-    def reading(self) -> tuple[Callable[..., object], ...]:
-        """The tools that change nothing."""
-        return (self.list_files, self.read_file, self.search_files, self.file_info)
-
-    @property
-    def writing(self) -> tuple[Callable[..., object], ...]:
-        """The tools that change files; none of a toolkit that is not writable."""
-        return (self.write_file, self.append_file, self.delete_file) if self._writable else ()
-
-    def tools(self) -> tuple[Callable[..., object], ...]:
-        """What a model may call."""
-        return (*self.reading, *self.writing)
+    def tools(self) -> tuple[Tool[..., Any], ...]:
+        """What a model may call: those that read, and if the files are writable, those that change them."""
+        reading = (self.list_files, self.read_file, self.search_files, self.file_info)
+        writing = (self.write_file, self.append_file, self.delete_file) if self._writable else ()
+        return (
+            *(tool(one, tags=("files", "read-only")) for one in reading),
+            *(tool(one, tags=("files",), approval=self._approval) for one in writing),
+        )
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
