@@ -19,7 +19,7 @@ from examples.triage.desk import HERE
 from flowagent.agents import Agent, AgentResult
 from flowagent.models import FunctionModel, Model, ModelRequest, call, calls
 from flowagent.models.steps import Step
-from flowagent.tools import MCPTools
+from flowagent.tools.mcp import MCPTools
 
 QUESTION: Final = "Which of our enterprise customers have written, and what about?"
 

@@ -18,8 +18,8 @@ from examples.agents.model import MODEL, real_or
 from flowagent.agents import Agent
 from flowagent.models import FunctionModel, Model, ModelRequest, call
 from flowagent.models.steps import Step
-from flowagent.tools import OpenAPITools
 from flowagent.tools.builtin.calculator import calculate
+from flowagent.tools.openapi import OpenAPITools
 
 QUESTION: Final = "Does invoice 2041 add up? If not: by how much is it wrong, and which line costs just that?"
 

@@ -7,7 +7,7 @@ from flowagent.agents.delegate import AgentTool
 from flowagent.agents.guards import Guard
 from flowagent.agents.hooks import Hooks
 from flowagent.agents.prompt import Example
-from flowagent.agents.result import AgentResult, Pending
+from flowagent.agents.result import AgentResult, Pending, pending_in
 from flowagent.agents.saving import SaveTo
 from flowagent.agents.state import Ending
 
@@ -22,5 +22,6 @@ __all__ = [
     "Pending",
     "SaveTo",
     "choose",
+    "pending_in",
     "using",
 ]

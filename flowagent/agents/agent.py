@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, cast
 from typing_extensions import TypeVar, Unpack
 
 from flowagent.agents.calling import running_for
+from flowagent.agents.checking import faults_of
 from flowagent.agents.deciding import AtLimit, Rules
 from flowagent.agents.delegate import AgentTool, Delegates, delegates_in
 from flowagent.agents.embedding import as_map, as_node
 from flowagent.agents.guards import Guard, Guards, sorted_guards
 from flowagent.agents.hooks import Hooks, around
+from flowagent.agents.linting import lint_prompt
 from flowagent.agents.loop import graph_of, prompt_for
 from flowagent.agents.output import TOOL_NAME, OutputPlan, Shape, WantedMode
 from flowagent.agents.prompt import DatePrecision, Example, sections
@@ -29,11 +31,12 @@ from flowagent.core.graph import Graph, RunOptions
 from flowagent.core.loops import run_blocking
 from flowagent.core.policies import Limits, Retry
 from flowagent.core.run import Run
-from flowagent.errors import GraphError, ModelError, RunFailed
+from flowagent.errors import GraphError, RunFailed
 from flowagent.models.base import Model, ModelRequest, Section, Settings
 from flowagent.models.messages import Media, Message, Text, UserMessage, user
 from flowagent.models.opening import open_model
 from flowagent.models.remote import RemoteModel
+from flowagent.tools.names import wire_name
 from flowagent.tools.registry import Registry
 from flowagent.tools.toolbox import Toolbox, ToolSource
 
@@ -80,7 +83,7 @@ class Agent(Generic[OutputT, DepsT]):
         tools: functions, methods, tools, toolkits, toolsets, names in a registry, and agents.
         registry: where tools that are given by name are looked up.
         settings: how the model is asked to work; only what is set is sent.
-        limits: what it may spend, the agents that it calls included.
+        limits: what it may spend in requests, tokens, tool calls and cost, the agents that it calls included.
         at_limit: what happens at a limit: `answer` (a last request without tools, for an answer from what there is),
             `stop` (the run ends without an answer, and says why) or `raise`.
         output_mode: how the answer's type is asked for; `auto` takes the strongest way that loses nothing.
@@ -101,7 +104,7 @@ class Agent(Generic[OutputT, DepsT]):
         GraphError: something about it is wrong; all that is.
 
     Example:
-        >>> from flowagent.models import Scripted, call, say
+        >>> from flowagent.testing import Scripted, call, say
         >>> def add(a: int, b: int) -> int:
         ...     '''Add two whole numbers.'''
         ...     return a + b
@@ -145,10 +148,7 @@ class Agent(Generic[OutputT, DepsT]):
     clock: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
 
     def __post_init__(self) -> None:
-        faults = [*_model_faults(self), *_numbers(self), *([] if self.saving is None else self.saving.faults())]
-        faults += self.toolbox.faults()
-        faults += self._delegate_faults()
-        if faults:
+        if faults := faults_of(self):
             raise GraphError(self.name, faults)
 
     def __repr__(self) -> str:
@@ -175,6 +175,18 @@ class Agent(Generic[OutputT, DepsT]):
         """Its instructions, one after another."""
         given = self.instructions
         return (given,) if isinstance(given, str) or callable(given) else tuple(given)
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """What of its prompt is fixed text, by the name of its section."""
+        fixed = [line for line in self.lines if isinstance(line, str)]
+        return {
+            "description": self.description,
+            "role": self.role,
+            "instructions": "\n".join(fixed),
+            "expected_output": self.expected_output,
+            "stop_rule": self.stop_rule,
+        }
 
     @cached_property
     def shape(self) -> Shape:
@@ -257,6 +269,11 @@ class Agent(Generic[OutputT, DepsT]):
             self.debug(request)
         elif self.debug:
             importlib.import_module("flowagent.agents.printing").print_request(self.name, request)
+
+    def lint(self) -> list[str]:
+        """What is allowed, and yet likely to make it do the wrong thing: of its tools and of its prompt."""
+        names = {wire_name(one.name) for one in self.toolbox.tools}
+        return [*self.toolbox.lint(), *([] if self.toolbox.toolsets else lint_prompt(self.texts, names))]
 
     # -- running -----------------------------------------------------------------------------------------------------
 
@@ -372,13 +389,6 @@ class Agent(Generic[OutputT, DepsT]):
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
-    def _delegate_faults(self) -> list[str]:
-        try:
-            _ = self.delegates
-        except GraphError as error:
-            return list(error.faults)
-        return []
-
     async def _result(self, work: Any) -> AgentResult[OutputT]:
         try:
             return AgentResult(self, await work)
@@ -403,21 +413,3 @@ class Agent(Generic[OutputT, DepsT]):
 
 def _as_tool(one: Any) -> Any:
     return one.as_tool() if isinstance(one, Agent) else one
-
-
-def _model_faults(agent: Agent[Any, Any]) -> list[str]:
-    try:
-        _ = agent.opened
-    except ModelError as error:
-        return [str(error)]
-    return []
-
-
-def _numbers(agent: Agent[Any, Any]) -> list[str]:
-    least = {"output_retries": 0, "tool_errors": 1, "parallel_tools": 1, "max_result_tokens": 1}
-    given = {name: getattr(agent, name) for name in least}
-    return [
-        f"{name}={value!r}: at least {least[name]}"
-        for name, value in given.items()
-        if value is not None and value < least[name]
-    ]

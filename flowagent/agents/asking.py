@@ -36,7 +36,7 @@ def using(model: str | Model | None = None, /, **agents: str | Model) -> Generat
 
     Example:
         >>> from flowagent.agents import Agent, using
-        >>> from flowagent.models import Scripted, say
+        >>> from flowagent.testing import Scripted, say
         >>> with using(Scripted(say("42"))):
         ...     Agent("openai:gpt-5.5", name="sums").run_sync("What is 19 + 23?").output
         '42'

@@ -128,7 +128,7 @@ def choose(
         GraphError: there is nothing to choose from.
 
     Example:
-        >>> from flowagent.models import Scripted, say
+        >>> from flowagent.testing import Scripted, say
         >>> desk = choose(Scripted(say("billing")), prompt="Which desk? {text}", choices={"billing": "", "tech": ""})
         >>> desk.targets
         ('billing', 'tech')

@@ -119,7 +119,7 @@ def limit_reached(limits: Limits, spent: Usage, share: Decimal) -> str:
     return ""
 
 
-def after(rules: Rules, state: AgentState, message: AssistantMessage, plan: OutputPlan, ask: Ask) -> Move:
+def after(rules: Rules, state: AgentState, message: AssistantMessage, plan: OutputPlan, ask: Ask, spent: Usage) -> Move:
     """What to do with a complete reply.
 
     Args:
@@ -128,6 +128,7 @@ def after(rules: Rules, state: AgentState, message: AssistantMessage, plan: Outp
         message: the reply.
         plan: how the answer was asked for.
         ask: what was asked.
+        spent: what its graph has spent so far, the reply included.
     """
     said = [*results_so_far(state), message]
     kept = {"messages": said, "outcomes": Replace([]), "mode": plan.mode}
@@ -146,7 +147,7 @@ def after(rules: Rules, state: AgentState, message: AssistantMessage, plan: Outp
     if answer_call(plan, message) is not None:
         return Move(OUTPUT, {**kept, "empty": 0})
     if message.calls and not ask.is_last:
-        return Move(TOOLS, {**kept, "empty": 0})
+        return _call(rules, state, message, {**kept, "empty": 0}, spent)
     if message.text.strip():
         return Move(OUTPUT, {**kept, "empty": 0})
     return _empty(rules, state, message, kept, ask)
@@ -195,6 +196,19 @@ def _at_limit(rules: Rules, state: AgentState, reason: StopReason, because: str)
     if rules.at_limit == "answer":
         return Ask(is_last=True, because=because)
     return end(state, reason, because=because, diagnosis=diagnose(state))
+
+
+def _call(rules: Rules, state: AgentState, message: AssistantMessage, update: dict[str, Any], spent: Usage) -> Move:
+    """Run the calls of a reply, if there is room for all of them."""
+    most, wanted = rules.limits.tool_calls, len(message.calls)
+    if most is None or spent.tool_calls + wanted <= most:
+        return Move(TOOLS, update)
+    because = f"it asked for {wanted} more tool calls after {spent.tool_calls} of at most {most}"
+    not_run = tuple(_result(call, f"This was not run: {because}.", is_error=True) for call in message.calls)
+    update = {**update, "messages": [*update["messages"], ToolMessage(results=not_run)]}
+    if rules.at_limit == "answer":
+        return Move(MODEL, {**update, "is_last": True, "because": because})
+    return end(state, "limit", because=because, text=message.text, update=update, diagnosis=diagnose(state))
 
 
 def _cut(rules: Rules, state: AgentState, message: AssistantMessage, update: dict[str, Any]) -> Move:

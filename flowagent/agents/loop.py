@@ -111,7 +111,7 @@ class Steps:
         reply, blocked = await self._asked(state, ctx, model, request)
         if blocked is not None:
             return _blocked(state, blocked)
-        move = deciding.after(agent.rules, state, reply.message, plan, step)
+        move = deciding.after(agent.rules, state, reply.message, plan, step, ctx.spent)
         if move.to == TOOLS:
             batches = loaded.batches(reply.message.calls)
             move = Move(

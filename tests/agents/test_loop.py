@@ -168,6 +168,42 @@ def test_a_limit_is_explained(model: FunctionModel, diagnosis: str) -> None:
     assert caught.value.usage.requests == 3
 
 
+def test_calls_for_which_there_is_no_room_are_not_run() -> None:
+    """P: a limit of tool calls holds for the calls of one reply together; the last request tells what was not run."""
+    three = calls(*(call("add", a=n, b=n) for n in range(3)))
+    model = Scripted(call("add", a=1, b=1), three, say("enough"))
+    agent = Agent(model, tools=[add], limits=Limits(tool_calls=3), at_limit="answer")
+    result = agent.run_sync("go")
+    assert (result.output, result.usage.tool_calls) == ("enough", 1)
+    assert result.ending is not None
+    assert result.ending.because == "it asked for 3 more tool calls after 1 of at most 3"
+    assert shape(model.requests[2].messages)[-1][1] == (
+        "add",
+        "This was not run: it asked for 3 more tool calls after 1 of at most 3.",
+        True,
+    )
+
+
+def test_limits_that_only_a_run_has_are_refused_for_an_agent() -> None:
+    """P1: what would not be held is not taken in silence."""
+    with pytest.raises(GraphError, match="`seconds` is a limit of a run"):
+        Agent(Scripted(), limits=Limits(seconds=3))
+
+
+def test_a_prompt_is_looked_over_for_tools_and_placeholders_that_there_are_not() -> None:
+    """1H 13: the seed's own example names a tool that the agent lacks and a file name with an unfilled placeholder."""
+    agent = Agent(
+        Scripted(),
+        instructions=["Read with `read_file`, then call add_up(1, 2).", "Save to {session_id}.md"],
+        tools=[add],
+    )
+    assert [line for line in agent.lint() if line.startswith("instructions")] == [
+        "instructions: names the tool `read_file`, which there is not",
+        "instructions: names the tool `add_up`, which there is not; did you mean `add`?",
+        "instructions: the placeholder `{session_id}` is filled in by nobody",
+    ]
+
+
 def test_empty_replies_end_with_a_diagnosis() -> None:
     """B5: *empty replies*; a blank text is asked about a bounded number of times."""
     model = FunctionModel(lambda request: say("  "))
