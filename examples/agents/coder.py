@@ -25,7 +25,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from examples.agents.model import MODEL, real, real_or
 from flowagent import START, Graph, State, Update, append
 from flowagent.agents import Agent
-from flowagent.models import Scripted, say
+from flowagent.testing import Scripted, say
 
 SPEC: Final = Path(__file__).with_name("amounts_spec.py")
 TASK: Final = (

@@ -11,7 +11,8 @@ from __future__ import annotations
 from examples.agents.model import MODEL, real_or
 from examples.triage.desk import HERE
 from flowagent.agents import Agent
-from flowagent.models import Model, ModelRequest, Scripted, call
+from flowagent.models import Model, ModelRequest
+from flowagent.testing import Scripted, call
 from flowagent.tools.builtin.calculator import calculate
 
 

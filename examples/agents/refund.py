@@ -22,8 +22,8 @@ from examples.triage import checks
 from examples.triage.desk import Desk
 from flowagent import Context
 from flowagent.agents import Agent, AgentResult, Pending
-from flowagent.models import FunctionModel, Model, ModelRequest, call
-from flowagent.models.steps import Step
+from flowagent.models import Model, ModelRequest
+from flowagent.testing import FunctionModel, Step, call
 from flowagent.tools import Approve, Deny, ToolContext, tool
 
 WAITING: Final = 3

@@ -25,8 +25,8 @@ from examples.agents.model import MODEL, real_or
 from flowagent import END, START, Context, Graph, ItemError, State
 from flowagent.agents import Agent, SaveTo
 from flowagent.errors import ToolRetry
-from flowagent.models import FunctionModel, ModelRequest, call, say
-from flowagent.models.steps import Step
+from flowagent.models import ModelRequest
+from flowagent.testing import FunctionModel, Step, call, say
 from flowagent.tools.builtin.files import Files
 
 ROOT: Final = Path(__file__).resolve().parents[2]

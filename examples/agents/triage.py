@@ -27,8 +27,8 @@ from examples.triage.desk import Desk
 from examples.triage.model import Message
 from flowagent import END, START, Graph, Run, State, Update
 from flowagent.agents import Agent, choose
-from flowagent.models import FunctionModel, ModelRequest, Scripted, call, say
-from flowagent.models.steps import Step
+from flowagent.models import ModelRequest
+from flowagent.testing import FunctionModel, Scripted, Step, call, say
 from flowagent.tools import ToolContext
 
 DESKS: Final = {

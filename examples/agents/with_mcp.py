@@ -17,8 +17,8 @@ from typing import Any, Final
 from examples.agents.model import MODEL, real_or
 from examples.triage.desk import HERE
 from flowagent.agents import Agent, AgentResult
-from flowagent.models import FunctionModel, Model, ModelRequest, call, calls
-from flowagent.models.steps import Step
+from flowagent.models import Model, ModelRequest
+from flowagent.testing import FunctionModel, Step, call, calls
 from flowagent.tools.mcp import MCPTools
 
 QUESTION: Final = "Which of our enterprise customers have written, and what about?"

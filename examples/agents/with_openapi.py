@@ -16,8 +16,8 @@ from typing import Any, Final
 from examples.agents.billing_service import KEY, serving
 from examples.agents.model import MODEL, real_or
 from flowagent.agents import Agent
-from flowagent.models import FunctionModel, Model, ModelRequest, call
-from flowagent.models.steps import Step
+from flowagent.models import Model, ModelRequest
+from flowagent.testing import FunctionModel, Step, call
 from flowagent.tools.builtin.calculator import calculate
 from flowagent.tools.openapi import OpenAPITools
 

@@ -21,7 +21,7 @@ from examples.agents.model import MODEL, real_or
 from examples.triage.desk import Desk
 from flowagent import START, Graph, State, Update, append
 from flowagent.agents import Agent
-from flowagent.models import Scripted, say
+from flowagent.testing import Scripted, say
 
 
 class Verdict(BaseModel):

@@ -1,24 +1,3 @@
-<<<<<<< HEAD
-"""Models: what agents ask. Vendors' packages are imported when the first request is made."""
-
-from flowagent.models.base import Model, ModelRequest, Profile, Reply, Settings
-from flowagent.models.cached import Cached
-from flowagent.models.fallback import Fallback
-from flowagent.models.limited import Limited
-from flowagent.models.messages import Media, Message, Text, user
-from flowagent.models.openai_chat import OpenAICompatible
-from flowagent.models.opening import open_model
-from flowagent.models.recorded import Recorder
-from flowagent.models.replay import Replay
-from flowagent.models.scripted import FunctionModel, Scripted
-from flowagent.models.steps import after, call, calls, fail, say, think
-from flowagent.models.trial import TestModel
-
-__all__ = [
-    "Cached",
-    "Fallback",
-    "FunctionModel",
-=======
 """Models: what agents ask, and what can be put around one. Vendors' packages are imported at the first request."""
 
 from flowagent.models.anthropic import AnthropicModel
@@ -53,30 +32,11 @@ __all__ = [
     "AssistantMessage",
     "Cached",
     "Fallback",
->>>>>>> h-agents
     "Limited",
     "Media",
     "Message",
     "Model",
     "ModelRequest",
-<<<<<<< HEAD
-    "OpenAICompatible",
-    "Profile",
-    "Recorder",
-    "Replay",
-    "Reply",
-    "Scripted",
-    "Settings",
-    "TestModel",
-    "Text",
-    "after",
-    "call",
-    "calls",
-    "fail",
-    "open_model",
-    "say",
-    "think",
-=======
     "OpenAIChatModel",
     "OpenAICompatible",
     "OpenAIModel",
@@ -100,6 +60,5 @@ __all__ = [
     "UserMessage",
     "open_model",
     "turns",
->>>>>>> h-agents
     "user",
 ]

@@ -22,7 +22,7 @@ from examples.agents import (
     writer_critic,
 )
 from flowagent.agents import Agent
-from flowagent.models import Scripted, say
+from flowagent.testing import Scripted, say
 
 ROOT = Path(__file__).parents[2]
 NAMES = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "FLOWAGENT_MODEL")
