@@ -246,7 +246,7 @@ class Agent(Generic[OutputT, DepsT]):
             model: who is to be told; by default its own model.
         """
         plan = self.plan_for(self.opened if model is None else open_model(model))
-        return sections(run_blocking(prompt_for(self, None, plan)), self.clock())
+        return sections(run_blocking(prompt_for(self, None, plan, self.toolbox.tools)), self.clock())
 
     def tool_schemas(self, model: str | Model | None = None) -> list[dict[str, Any]]:
         """The tools as a model is sent them: what stands in the request's `tools`.

@@ -10,9 +10,9 @@ from typing import Any
 
 from flowagent.core import events
 from flowagent.core.context import Context
-from flowagent.core.usage import Usage
 from flowagent.errors import ModelError
 from flowagent.models.base import Model, ModelRequest, Reply, StreamPart, TextDelta, ThinkingDelta, Waiting
+from flowagent.models.metering import spent_on
 from flowagent.models.opening import open_model
 from flowagent.models.prompted import PromptedTools
 
@@ -74,7 +74,7 @@ async def ask(model: Model, request: ModelRequest, ctx: Context[Any, Any]) -> Re
         else:
             reply = await model.request(request)
     except ModelError as error:
-        ctx.spend(error.usage or Usage(requests=1, failed=1, unmeasured=1, unpriced=1))
+        ctx.spend(spent_on(error))
         raise
     ctx.spend(reply.usage)
     ctx.tell(

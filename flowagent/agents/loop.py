@@ -29,7 +29,9 @@ from flowagent.errors import AgentStopped, OutputError, ToolRetry
 from flowagent.models.base import Model, ModelRequest, Reply
 from flowagent.models.messages import AssistantMessage, ToolCall, user
 from flowagent.tools.outcome import ToolOutcome
+from flowagent.tools.tool import Tool
 from flowagent.tools.toolbox import Loaded
+from flowagent.tools.untrusted import untrusted_note
 
 if TYPE_CHECKING:
     from flowagent.agents.agent import Agent
@@ -138,7 +140,7 @@ class Steps:
         agent = self._agent
         tools = () if step.is_last else loaded.specs(ctx, model.profile, model.name.partition(":")[0])
         answer = () if plan.tool is None else (plan.tool,)
-        prompt = await prompt_for(agent, ctx, plan, is_last=step.is_last)
+        prompt = await prompt_for(agent, ctx, plan, loaded.tools, is_last=step.is_last)
         return ModelRequest(
             system=sections(prompt, agent.clock()),
             messages=(*state.conversation, *deciding.results_so_far(state)),
@@ -243,7 +245,12 @@ def stopped(agent: str, ending: Ending, usage: Any) -> AgentStopped:
 
 
 async def prompt_for(
-    agent: Agent[Any, Any], ctx: Context[Any, Any] | None, plan: OutputPlan, *, is_last: bool = False
+    agent: Agent[Any, Any],
+    ctx: Context[Any, Any] | None,
+    plan: OutputPlan,
+    tools: Sequence[Tool[..., Any]],
+    *,
+    is_last: bool = False,
 ) -> Prompt:
     """What the system prompt of one request says.
 
@@ -251,6 +258,7 @@ async def prompt_for(
         agent: whose.
         ctx: what instructions that are functions are called with; without one they are left out.
         plan: how the answer is asked for.
+        tools: what it may call.
         is_last: whether the reply has to be the answer.
     """
     made = [await _made(one, ctx) for one in agent.lines if callable(one)] if ctx is not None else []
@@ -264,7 +272,7 @@ async def prompt_for(
         expected_output=agent.expected_output,
         markdown=agent.markdown,
         examples=tuple(agent.examples),
-        has_tools=agent.has_tools,
+        data=untrusted_note(tools),
         output=plan.section,
         stop_rule=agent.stop_rule,
         context=tuple(line for lines in made for line in lines),

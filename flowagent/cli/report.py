@@ -152,8 +152,7 @@ _LIMIT: Final = re.compile(r"reached the limit of (?P<dollar>\$?)[\d.]+ ?(?P<uni
 def _higher(run: Run[Any], limits: Limits) -> Sequence[str]:
     """All but seconds count over all calls, so going on takes a higher limit."""
     found = _LIMIT.match(run.reason)
-    if found is None:
-        return ()
+    assert found is not None, f"a limit gives no such reason: {run.reason!r}; this is a bug in flowagent"
     if found["dollar"]:
         most = Decimal(str(limits.cost or 0))
         return ("--cost", f"{2 * max(most, run.usage.cost or most):f}")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypedDict, cast, overload
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, Literal, NamedTuple, cast, overload
 
 from pydantic import BaseModel
 from typing_extensions import TypeVar, Unpack
@@ -13,83 +13,27 @@ from typing_extensions import TypeVar, Unpack
 from flowagent.core import bodies, signatures
 from flowagent.core.bodies import MapBody, NodeBody, RouterBody
 from flowagent.core.context import Context
+from flowagent.core.decorators import C, NodeDecorator, NodeOptions, R, RouterDecorator
 from flowagent.core.definition import Definition, Ref, Targets, default_name, is_lambda
 from flowagent.core.nodes import (
     FunctionNode,
     GateNode,
-    Goto,
     GraphNode,
     ItemNode,
     MapNode,
     Options,
     RouterNode,
-    Send,
-    Shape,
 )
-from flowagent.core.policies import Join, OnItemError, Retry
+from flowagent.core.policies import OnItemError
 from flowagent.errors import GraphError
 
 StateT = TypeVar("StateT", bound=BaseModel)
 DepsT = TypeVar("DepsT", default=object)
 
-Result: TypeAlias = "Mapping[str, object] | BaseModel | Goto[str] | None"
-R = TypeVar("R", bound="Result | Awaitable[Result]")
-Choice: TypeAlias = "str | Send | Sequence[str | Send] | bool | int | None"
-C = TypeVar("C", bound="Choice | Awaitable[Choice]")
 F = TypeVar("F", bound=Callable[..., Any])
 BodyT = TypeVar("BodyT", bound=NodeBody)
 MapBodyT = TypeVar("MapBodyT", bound=MapBody)
 RouterT = TypeVar("RouterT", bound=RouterBody)
-NodeStateT = TypeVar("NodeStateT")
-NodeDepsT = TypeVar("NodeDepsT")
-
-
-class NodeOptions(TypedDict, total=False):
-    """What may be said about any node.
-
-    Keys:
-        retry: how often a failed attempt is repeated.
-        timeout: seconds for one attempt.
-        on_error: the node that takes over when this one fails for good.
-        once: never repeat a call whose outcome is not known; ask instead.
-        join: what several incoming edges mean: `"all"` meet, `"each"` runs once for each arrival.
-        writes: the fields that it may write, for `check`.
-        tags: free words, kept in the definition.
-        doc: a line for people; the docstring's first paragraph by default.
-        shape: how pictures draw it, where it is a part of an agent.
-    """
-
-    retry: Retry
-    timeout: float
-    on_error: Ref
-    once: bool
-    join: Join
-    writes: Sequence[str]
-    tags: Sequence[str]
-    doc: str
-    shape: Shape
-
-
-class NodeDecorator(Protocol[NodeStateT, NodeDepsT]):
-    """`@g.node(...)`: takes a function of the state, or of the state and a `Context`, and returns it unchanged."""
-
-    @overload
-    def __call__(self, fn: Callable[[NodeStateT], R], /) -> Callable[[NodeStateT], R]: ...
-    @overload
-    def __call__(
-        self, fn: Callable[[NodeStateT, Context[NodeDepsT, NodeStateT]], R], /
-    ) -> Callable[[NodeStateT, Context[NodeDepsT, NodeStateT]], R]: ...
-
-
-class RouterDecorator(Protocol[NodeStateT, NodeDepsT]):
-    """`@g.router(...)`: takes a function that returns what is next, and returns it unchanged."""
-
-    @overload
-    def __call__(self, fn: Callable[[NodeStateT], C], /) -> Callable[[NodeStateT], C]: ...
-    @overload
-    def __call__(
-        self, fn: Callable[[NodeStateT, Context[NodeDepsT, NodeStateT]], C], /
-    ) -> Callable[[NodeStateT, Context[NodeDepsT, NodeStateT]], C]: ...
 
 
 class _Mapped(NamedTuple):
@@ -109,7 +53,7 @@ class Builder(Definition, Generic[StateT, DepsT]):
         super().__init__(name)
         if not isinstance(state, type) or not issubclass(state, BaseModel):  # pyright: ignore[reportUnnecessaryIsInstance]  # users pass anything
             raise GraphError(name, [f"the state must be a pydantic model class, not {state!r}"])
-        self.state: type[StateT] = state
+        self.state: type[StateT] = state  # pyright: ignore[reportIncompatibleVariableOverride]  # set here, once
 
     # -- nodes -----------------------------------------------------------------------------------------------------
 

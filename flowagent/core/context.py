@@ -21,6 +21,7 @@ from flowagent.core.accounts import amounts_asked
 from flowagent.core.events import Event
 from flowagent.core.facts import Failure
 from flowagent.core.fields import Codec, codec_of, text_of
+from flowagent.core.memos import about_step, step_begun, step_done
 from flowagent.core.port import Paused, Port
 from flowagent.core.secret import opened, unsealed
 from flowagent.core.signatures import hints_of
@@ -250,33 +251,33 @@ class Context(Generic[DepsT_co, StateT_co]):
 
     async def _step(self, name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         codec, called_with = self._codec_of(name, fn), _print_of(args, kwargs)
-        known = self._known(f"step:{name}", name, called_with)
+        known = self._known(step_done(name), name, called_with)
         if known is not None:
             return codec.decode(known["value"])
-        return await self._remember(f"step:{name}", name, called_with, codec, await _called(fn, args, kwargs))
+        return await self._remember(step_done(name), name, called_with, codec, await _called(fn, args, kwargs))
 
     async def _once(self, name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         codec, called_with = self._codec_of(name, fn), _print_of(args, kwargs)
-        known = self._known(f"step:{name}", name, called_with)
+        known = self._known(step_done(name), name, called_with)
         if known is not None:
             return codec.decode(known["value"])
-        begun = self._known(f"begun:{name}", name, called_with)
+        begun = self._known(step_begun(name), name, called_with)
         if begun is not None:
             given = codec.validate(await self._answer_about(name, begun["what"], codec))
-            return await self._remember(f"step:{name}", name, called_with, codec, given)
+            return await self._remember(step_done(name), name, called_with, codec, given)
         facts = {"args": called_with, "what": "was interrupted"}
-        await self._port.begin_once(f"begun:{name}", facts)
+        await self._port.begin_once(step_begun(name), facts)
         try:
             result = await _called(fn, args, kwargs)
         except Exception as error:
             failed = {**facts, "what": f"failed ({type(error).__name__}: {text_of(error)})"}
-            await self._port.remember(f"begun:{name}", failed)
+            await self._port.remember(step_begun(name), failed)
             raise
-        return await self._remember(f"step:{name}", name, called_with, codec, result)
+        return await self._remember(step_done(name), name, called_with, codec, result)
 
     async def _answer_about(self, name: str, what: str, codec: Codec) -> Any:
         """What somebody says that a call came to of which nobody else knows."""
-        data = self._port.answer(f"once:{name}")
+        data = self._port.answer(about_step(name))
         if data is None:
             await self._port.ask_what_became(name, what, codec.adapter.json_schema())
             raise Paused(name)

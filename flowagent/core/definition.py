@@ -12,6 +12,8 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, TypeAlias, cast
 
+from pydantic import BaseModel
+
 from flowagent.core import bodies, signatures
 from flowagent.core.nodes import (
     END,
@@ -39,7 +41,9 @@ _OPTIONS = tuple(field.name for field in dataclasses.fields(Options))
 
 
 class Definition:
-    """The nodes and edges of one graph, as declared so far."""
+    """The nodes and edges of one graph, as declared so far, and its state model."""
+
+    state: type[BaseModel]
 
     def __init__(self, name: str) -> None:
         if not isinstance(name, str) or not name.strip():  # pyright: ignore[reportUnnecessaryIsInstance]  # users pass anything

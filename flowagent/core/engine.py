@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import importlib
 import time
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from flowagent.core import journal
+from flowagent.core import journal, reasons
 from flowagent.core.attempts import Outcome, run_beside, run_inline, wait_again
 from flowagent.core.events import RunEnded, RunStarted, TaskStarted
 from flowagent.core.facts import Question
@@ -250,7 +249,7 @@ class Engine:
             async with asyncio.timeout(self._deadline - time.monotonic()):
                 await wake
         except TimeoutError:
-            await self._stop_at("limit", f"reached the limit of {self.limits.seconds:g} s")
+            await self._stop_at("limit", reasons.seconds_used_up(self.limits))
 
     def _settle_landed(self) -> None:
         while self._landed:
@@ -280,8 +279,7 @@ class Engine:
     def _stop_short(self, task: Task, why: str) -> None:
         """The limits left no room for what an attempt wanted to spend: it may start anew when they are higher."""
         if self._stopped is None:
-            self._stopped = "limit"
-            self.reason = f"{why}, at node `{task.place.name}` (task `{task.id}`){_cycle_around(task)}"
+            self._stopped, self.reason = "limit", reasons.no_room(why, task)
         self._put_back(task, "was stopped by a limit")
 
     def _after(self, task: Task, delay: float | None) -> None:
@@ -336,9 +334,9 @@ class Engine:
         if task.closing:
             return
         if self.machine.steps >= self._most_steps and self.machine.would_count(task):
-            self._stopped, self.reason = "limit", f"reached the limit of {self.limits.steps} steps{_cycle_around(task)}"
+            self._stopped, self.reason = "limit", reasons.steps_used_up(self.limits, task)
         elif self._deadline is not None and time.monotonic() >= self._deadline:
-            self._stopped, self.reason = "limit", f"reached the limit of {self.limits.seconds:g} s"
+            self._stopped, self.reason = "limit", reasons.seconds_used_up(self.limits)
 
     def _standing(self) -> Status:
         if self.machine.final is not None:
@@ -416,10 +414,3 @@ class Engine:
         if self.machine.final is not None:
             return "completed"
         return None if self.is_interrupted() else "cancelled"
-
-
-def _cycle_around(task: Task) -> str:
-    """The cycle that a task's node stands in, for people who have to find out why it goes round; else nothing."""
-    analysis = importlib.import_module("flowagent.core.analysis")  # which nothing else here needs
-    around: tuple[str, ...] = analysis.cycle_around(task.scope.topology, task.place.name)
-    return f" in the cycle of {', '.join(f'`{name}`' for name in around)}" if around else ""

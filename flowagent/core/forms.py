@@ -89,8 +89,7 @@ def _failed() -> CoreSchema:
 
 
 def _asked() -> CoreSchema:
-    texts = dict.fromkeys(("id", "node", "name", "text"), _TEXT)
-    texts["task"] = _TEXT
+    texts = dict.fromkeys(("id", "task", "node", "name", "text"), _TEXT)
     schema = core_schema.nullable_schema(_named(_ANY))
     return _record({"usage": _usage(), "about": _ANY}, **texts, schema=schema, purpose=_one_of("ask", "once"))
 

@@ -18,6 +18,7 @@ from flowagent.core.commits import Sent, datas_of
 from flowagent.core.facts import Failure, Question, Way
 from flowagent.core.fields import problems_of
 from flowagent.core.machine import Machine
+from flowagent.core.memos import forget_begun, kept_when_fresh
 from flowagent.core.nodes import ItemNode, MapNode
 from flowagent.core.position import loaded_write
 from flowagent.core.records import Record
@@ -369,22 +370,6 @@ def retry_fresh(machine: Machine, names: Iterable[str]) -> None:
         task.memos, task.answers = kept_when_fresh(task.memos), None
         if task.status == "failed":
             machine.retry(task)
-
-
-def forget_begun(task: Task, question: str) -> None:
-    """A step of which it was not known whether it was done may be done again."""
-    step = question.removeprefix("once:")
-    task.memos = {name: data for name, data in (task.memos or {}).items() if name != f"begun:{step}"}
-    task.answers = {name: data for name, data in (task.answers or {}).items() if name != question}
-
-
-def kept_when_fresh(memos: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """What is remembered of a task that begins anew: that some steps were begun that must not be done twice."""
-    kept = {name: data for name, data in (memos or {}).items() if name.startswith("begun:")}
-    for name, data in kept.items():
-        if f"step:{name.removeprefix('begun:')}" in (memos or {}):
-            kept[name] = {**data, "what": "was made before"}
-    return kept or None
 
 
 def _task(machine: Machine, name: str) -> Task:

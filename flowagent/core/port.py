@@ -116,11 +116,13 @@ class FromThread(Port):
         self.spend = port.spend
         self.spent = port.spent
         self.reserve = port.reserve
+        self._is_watched = port.is_watched
         self._wait = wait
 
     @property
     def is_watched(self) -> bool:
-        """Whether anybody watches the run."""
+        """See `Port.is_watched`."""
+        return self._is_watched
 
     @property
     def in_thread(self) -> bool:

@@ -10,7 +10,7 @@ from flowagent.core.accounts import Account, Amounts, amounts_of
 from flowagent.core.machine import Machine
 from flowagent.core.policies import Limits
 from flowagent.core.scope import Task
-from flowagent.core.usage import Usage
+from flowagent.core.usage import NO_USAGE, Usage
 
 
 class Purse:
@@ -71,7 +71,7 @@ class Purse:
             usage = account.unrecorded
             if not usage:
                 return None
-            account.unrecorded = Usage()
+            account.unrecorded = NO_USAGE
             self._machine.spend(task.id, usage)
             return usage
 

@@ -14,6 +14,7 @@ from flowagent.core import calls
 from flowagent.core.facts import Question, Way
 from flowagent.core.fields import Codec, codec_of, told
 from flowagent.core.machine import Machine
+from flowagent.core.memos import about_step
 from flowagent.core.nodes import GateNode
 from flowagent.core.scope import Task
 from flowagent.core.secret import MASK, Masked, asks_secret, opened, revealed, unsealed
@@ -47,7 +48,7 @@ def once_question(task: Task, what: str, *, step: str = "", schema: Any = None) 
         step: the name of the step of the node that was called; "" for the node itself.
         schema: the JSON schema of what a step would have returned.
     """
-    name = f"once:{step}" if step else "once"
+    name = about_step(step) if step else "once"
     called = f"step `{step}` of `{task.place.name}`" if step else f"`{task.place.name}`"
     return Question(
         id=f"{task.id}?{name}",

@@ -17,6 +17,7 @@ from flowagent.core.events import Asked, TaskStarted
 from flowagent.core.facts import Failure, Question, Way
 from flowagent.core.fields import text_of
 from flowagent.core.machine import Machine
+from flowagent.core.memos import SPENT
 from flowagent.core.nodes import GateNode, MapNode
 from flowagent.core.purse import Purse
 from flowagent.core.questions import gate_codec, gate_question, once_question, once_update
@@ -211,7 +212,7 @@ class Settler:
         """Record what an attempt spent of which no other record tells, as it was put back or waits."""
         usage = self._purse.record(task)
         if usage is not None:
-            self._note_memo(task, "spent", None, usage)
+            self._note_memo(task, SPENT, None, usage)
 
     def _note_memo(self, task: Task, name: str, data: Any, usage: Usage | None) -> None:
         self._recorder.note("memo", journal.memo(task, name, data, self._clock(), usage))

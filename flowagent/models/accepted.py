@@ -34,6 +34,8 @@ def accepted(request: ModelRequest, profile: Profile, model: str, *, drop: bool)
     if faults:
         raise _unsupported(model, faults)
     kept = {name: value for name, value in request.settings.items() if name not in refused}
+    if not profile.parallel_tools:
+        kept.pop("parallel_tool_calls", None)  # False is what it does anyway, and it does not know the word
     return request.model_copy(update={"settings": kept})
 
 
@@ -65,6 +67,8 @@ def _refused(settings: Settings, profile: Profile) -> Iterator[tuple[str, str]]:
     for name, value in given.items():
         if name not in profile.settings:
             yield name, f"settings[{name!r}] is not accepted by this model"
+        elif name == "parallel_tool_calls" and value and not profile.parallel_tools:
+            yield name, f"settings[{name!r}]: one reply of this model holds one call"
         elif name == "effort" and value not in profile.efforts:
             known = ", ".join(repr(effort) for effort in get_args(Effort) if effort in profile.efforts)
             yield name, f"settings['effort'] = {value!r} is not accepted by this model, only {known}"

@@ -127,11 +127,12 @@ def _last_values(text: str) -> list[tuple[int, int]]:
     spans: list[tuple[int, int]] = []
     for start in _openings(text):
         end = closing(text, start)
-        if end == 0 and _ATTEMPT.match(text, start):
-            end = len(text)  # It never ends, though the reply does.
-        if end:
+        never_ends = end == 0 and _ATTEMPT.match(text, start)
+        if end or never_ends:
             follows = not spans or text[spans[-1][1] : start].strip(" ,;\t\r\n") == ""
-            spans = [*(spans if follows else []), (start, end)]
+            spans = [*(spans if follows else []), (start, end or len(text))]
+        if never_ends:
+            break
     return spans if spans and text[spans[-1][1] :].strip("}] \t\r\n") == "" else []
 
 

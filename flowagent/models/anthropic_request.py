@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias, assert_never
 from flowagent.errors import ModelError
 from flowagent.models.base import ModelRequest, Only, OutputSpec, Profile, Section, Settings, ToolSpec
 from flowagent.models.history import arguments_of, sendable
-from flowagent.models.media import base64_of, inline_text, refuse_url
+from flowagent.models.media import base64_of, inline_text, unsendable
 from flowagent.models.messages import (
     AssistantMessage,
     Media,
@@ -266,15 +266,11 @@ def _spoken(part: Text | Media, model: str) -> Block:
             return {"type": "image", "source": _source(part)}
         case Media(media_type="application/pdf"):
             return _document(part, _source(part))
-        case Media(data=None):
-            raise refuse_url(part, f"{PROVIDER}:{model}")
+        case Media(media_type=kind, data=bytes()) if kind.startswith("text/"):
+            text = inline_text(part.model_copy(update={"name": ""}))
+            return _document(part, {"type": "text", "media_type": "text/plain", "data": text})
         case Media():
-            text = {
-                "type": "text",
-                "media_type": "text/plain",
-                "data": inline_text(part.model_copy(update={"name": ""})),
-            }
-            return _document(part, text)
+            raise unsendable(part, f"{PROVIDER}:{model}")
         case _:
             assert_never(part)
 

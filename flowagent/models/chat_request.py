@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, TypeAlias, assert_never
 
 from flowagent.models.base import ModelRequest, Only, Profile
 from flowagent.models.history import arguments_of, sendable
-from flowagent.models.media import base64_of, data_url, inline_text, refuse_url
+from flowagent.models.media import base64_of, data_url, inline_text, unsendable
 from flowagent.models.messages import (
     AssistantMessage,
     Media,
@@ -179,7 +179,7 @@ def _spoken(part: Text | Media, name: str) -> Item:
         case Media(media_type=kind) if kind.startswith("image/"):
             return {"type": "image_url", "image_url": {"url": data_url(part)}}
         case Media(data=None):
-            raise refuse_url(part, name)
+            raise unsendable(part, name)
         case Media(media_type=kind) if kind in _FORMATS:
             return {"type": "input_audio", "input_audio": {"data": base64_of(part), "format": _FORMATS[kind]}}
         case Media():

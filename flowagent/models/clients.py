@@ -60,8 +60,8 @@ class _Open(Generic[Client]):
 _OPEN: Final[set[_Open[Any]]] = set()
 """All that are open. They live until they are closed, also if their model is gone.
 
-A generator that is collected is forgotten by its loop at once, and closed in a task of which a loop that ends right then
-knows nothing.
+A generator that is collected is forgotten by its loop at once, and closed in a task of which a loop that ends right
+then knows nothing.
 """
 
 _CLOSING: Final[set[asyncio.Task[None]]] = set()

@@ -11,6 +11,7 @@ from typing import Final, get_args
 from flowagent.core.usage import NO_USAGE, Usage
 from flowagent.errors import ModelError, ModelErrorKind
 from flowagent.models.base import Model, ModelRequest, Profile, Reply, StreamPart, Waiting
+from flowagent.models.metering import spent_on
 
 FALL_BACK_ON: Final = frozenset[ModelErrorKind](get_args(ModelErrorKind)) - {"bad_request", "refused", "forbidden"}
 """The kinds of error after which the next model is asked, unless told otherwise: all that say something of the model or
@@ -178,14 +179,7 @@ def _told(part: StreamPart, before: bool) -> bool:
 
 
 def _spent(failed: Iterable[ModelError]) -> Usage:
-    return sum((_cost(error) for error in failed), start=NO_USAGE)
-
-
-def _cost(error: ModelError) -> Usage:
-    """What a failure cost; one that does not say may have cost anything, unless nobody was asked."""
-    if error.usage is not None:
-        return error.usage
-    return NO_USAGE if error.kind in {"unsupported", "forbidden"} else LOST
+    return sum((spent_on(error) for error in failed), start=NO_USAGE)
 
 
 def _with_spent(reply: Reply, failed: Sequence[ModelError]) -> Reply:

@@ -58,10 +58,11 @@ def _text_fault(part: Media, label: str) -> str:
     return ""
 
 
-def refuse_url(part: Media, model: str) -> ModelError:
-    """The error for a part of a type that this provider takes as bytes only."""
+def unsendable(part: Media, model: str) -> ModelError:
+    """The error for a part that the profile allows and the provider's interface has no form for."""
+    shape = "a URL" if part.data is None else "bytes"
     return ModelError(
-        f"{model} takes {part.media_type} as bytes and fetches no URL for it: give Media(data=..., media_type=...)",
+        f"{model} was not asked: its interface has no form for {part.media_type} given as {shape}",
         kind="unsupported",
         model=model,
     )

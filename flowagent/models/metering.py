@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from flowagent.core.usage import Usage
+from flowagent.core.usage import NO_USAGE, Usage
+from flowagent.errors import ModelError
 from flowagent.models.prices import priced
 
 _SELLERS: Final = {"openai-chat": "openai"}
@@ -15,6 +16,13 @@ REFUSED = Usage(requests=1, failed=1)
 
 LOST = Usage(requests=1, failed=1, unmeasured=1, unpriced=1)
 """A request that failed without a word on what it used."""
+
+
+def spent_on(error: ModelError) -> Usage:
+    """What a failed request cost: what it says itself; else it is lost, unless none was made."""
+    if error.usage is not None:
+        return error.usage
+    return NO_USAGE if error.kind in {"unsupported", "forbidden"} else LOST
 
 
 def metered(

@@ -52,9 +52,10 @@ def written(request: ModelRequest, model: str, profile: Profile) -> Call:
         ModelError: an output that the API cannot be held to (`unsupported`).
     """
     given: Mapping[str, Any] = {**request.settings}
+    fit = sendable(request.messages, PROVIDER, same_model=lambda _: profile.thinking != "none")
     fields: dict[str, Any] = {
         "model": model,
-        "input": [item for message in sendable(request.messages, PROVIDER) for item in _items(message)],
+        "input": [item for message in fit for item in _items(message)],
         "store": False,
         "stream": True,
     }

@@ -15,7 +15,7 @@ from flowagent.errors import ModelErrorKind, StoreError
 from flowagent.models.base import ModelRequest
 from flowagent.models.messages import AssistantMessage
 
-BEGINNING: Final = '{"at"'
+BEGINNING: Final = b'{"at"'
 """How each line begins."""
 
 
@@ -113,19 +113,19 @@ def read_recordings(path: str | os.PathLike[str]) -> list[Recording]:
         StoreError: the file cannot be read, or a line is no recording.
     """
     try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        data = Path(path).read_bytes()
+    except OSError as error:
         raise StoreError(f"the recordings in `{os.fspath(path)}` cannot be read: {error}") from error
-    numbered = enumerate(text.split("\n"), start=1)
+    numbered = enumerate(data.split(b"\n"), start=1)
     return [recording for number, line in numbered if line and (recording := _read(line, f"line {number} of `{path}`"))]
 
 
-def _read(line: str, where: str) -> Recording | None:
+def _read(line: bytes, where: str) -> Recording | None:
     """The recording in a line, or None if the line is the beginning of one."""
     try:
         return Recording.model_validate_json(line)
     except ValidationError as error:
-        unfinished = error.errors()[0]["type"] == "json_invalid" and line.startswith(BEGINNING)
-        if unfinished:
+        is_ours = line[: len(BEGINNING)] == BEGINNING[: len(line)]
+        if is_ours and error.errors()[0]["type"] == "json_invalid":
             return None
         raise StoreError(f"{where} is no recording of a model: {error}") from error

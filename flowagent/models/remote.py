@@ -144,7 +144,7 @@ class RemoteModel(ABC):
         Raises:
             ModelError: the model does not accept something about it (`unsupported`).
         """
-        return self._written(request).fields
+        return self._written(accepted(request, self.profile, self.name, drop=self._drop)).fields
 
     async def request(self, request: ModelRequest) -> Reply:
         """Answer, after retries if need be.

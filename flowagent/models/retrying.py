@@ -16,6 +16,7 @@ from typing import TypeAlias
 from flowagent.core.usage import NO_USAGE, Usage
 from flowagent.errors import ModelError
 from flowagent.models.base import Reply, StreamPart, Waiting
+from flowagent.models.metering import spent_on
 
 Sleep: TypeAlias = Callable[[float], Awaitable[object]]
 Attempt: TypeAlias = Callable[[], AsyncGenerator[StreamPart]]
@@ -104,7 +105,7 @@ async def retried(
                     yield part
             raise ModelError("the stream ended without a reply", kind="cut_off", retryable=True)
         except ModelError as error:
-            spent += error.usage or NO_USAGE
+            spent += spent_on(error)
             wait = None if told and not policy.after_first else policy.wait(number, error)
             if wait is None:
                 raise _last(error, policy, number, spent) from error.__cause__

@@ -22,7 +22,7 @@ class Approve(_Frozen):
     arguments: dict[str, Any] | None = None
 
     def __init__(self, arguments: dict[str, Any] | None = None, **data: Any) -> None:
-        super().__init__(arguments=arguments, **data)
+        BaseModel.__init__(self, arguments=arguments, **data)
 
 
 class Deny(_Frozen):
@@ -32,7 +32,7 @@ class Deny(_Frozen):
     reason: str = ""
 
     def __init__(self, reason: str = "", **data: Any) -> None:
-        super().__init__(reason=reason, **data)
+        BaseModel.__init__(self, reason=reason, **data)
 
 
 class Answer(_Frozen):
@@ -42,7 +42,7 @@ class Answer(_Frozen):
     result: Any = None
 
     def __init__(self, result: Any = None, **data: Any) -> None:
-        super().__init__(result=result, **data)
+        BaseModel.__init__(self, result=result, **data)
 
 
 class Abort(_Frozen):
@@ -52,7 +52,7 @@ class Abort(_Frozen):
     reason: str = ""
 
     def __init__(self, reason: str = "", **data: Any) -> None:
-        super().__init__(reason=reason, **data)
+        BaseModel.__init__(self, reason=reason, **data)
 
 
 Verdict: TypeAlias = Annotated[Approve | Deny | Answer | Abort, Field(discriminator="verb")]

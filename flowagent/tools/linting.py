@@ -8,7 +8,7 @@ from difflib import SequenceMatcher
 from itertools import combinations
 from typing import Any, Final, cast
 
-from flowagent.tools.strict import Json, kinds_of
+from flowagent.tools.strict import RULES, Json, kinds_of
 from flowagent.tools.tool import Tool
 
 _ALIKE: Final = 0.9
@@ -30,6 +30,13 @@ def lint(tools: Sequence[Tool[..., Any]]) -> list[str]:
 def _of_one(one: Tool[..., Any]) -> Iterator[str]:
     if not one.description.strip():
         yield f"tool `{one.name}` has no description, so a model must guess when to call it: write a docstring"
+    if one.strict is True:
+        blocked = {name: one.report(name).blocked for name in RULES}
+        yield from (
+            f"tool `{one.name}` demands strict=True, which cannot be had of {provider}: {'; '.join(reasons)}"
+            for provider, reasons in blocked.items()
+            if reasons
+        )
     for name, part in one.parameters.get("properties", {}).items():
         yield from _of_parameter(f"parameter `{name}` of tool `{one.name}`", cast("Json", part), one.parameters)
 

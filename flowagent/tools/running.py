@@ -30,13 +30,12 @@ from flowagent.tools.arguments import written
 from flowagent.tools.body import ArgumentsError, Body
 from flowagent.tools.context import ToolContext
 from flowagent.tools.decisions import Abort, Answer, Approve, Decision, Deny, verdict
-from flowagent.tools.hiding import masked_error, secrets_of
+from flowagent.tools.hiding import masked_error, scrubbed, secrets_of
 from flowagent.tools.names import wire_name
 from flowagent.tools.outcome import ToolOutcome, ToolStatus
 from flowagent.tools.results import Plain, Refused, drained, drained_async, plain_of, told
 from flowagent.tools.tool import Tool
 from flowagent.tools.trimming import NARROWER, about, trimmed
-
 
 Validation: TypeAlias = Callable[[ToolCall], Awaitable[Mapping[str, Any]]]
 """What gives the validated arguments of a call, by the names that the model knows."""
@@ -183,22 +182,42 @@ class _Call:
 
     async def _decided(self, values: dict[str, Any]) -> dict[str, Any] | ToolOutcome:
         """The arguments that are approved, if somebody has to approve; or what else was decided."""
-        body = self.tool.body
-        arguments = body.told(values)
-        wanted = self.tool.approval
-        reason = wanted(self.ctx, arguments) if callable(wanted) else wanted
-        if not reason:
+        if self.tool.approval is False:
             return values
-        shown = telling.shown(arguments, body.secrets)
-        digest = _digest(shown)
-        was_shown = await self.ctx.step(f"shown {self.call.id}", lambda: digest)
-        text = telling.question(self.tool.name, shown, self.ctx.task_id, reason if isinstance(reason, str) else "")
-        decision = verdict(await self.ctx.ask(self.call.id, text, Decision, about=self._about(shown)))
+        arguments = self.tool.body.told(values)
+        shown = telling.shown(arguments, self.tool.body.secrets)
+        judged = await self._judged(arguments, shown)
+        is_stale = judged["arguments"] != _digest(shown)
+        if judged["reason"] is False:
+            return self._told("denied", telling.denied(self.call.name, _STALE)) if is_stale else values
+        reason = judged["reason"] if isinstance(judged["reason"], str) else ""
+        text = telling.question(self.tool.name, shown, self.ctx.task_id, reason)
+        return self._by_decision(
+            verdict(await self.ctx.ask(self.call.id, text, Decision, about=self._about(shown))),
+            values,
+            is_stale=is_stale,
+        )
+
+    async def _judged(self, arguments: dict[str, Any], shown: dict[str, Any]) -> dict[str, Any]:
+        """Whether somebody has to approve of these arguments: False, True or the reason.
+
+        It is on record before anybody is asked. So the answer holds even where the function that judges would say
+        something else by now, and only for the arguments that were shown.
+        """
+
+        def judge() -> dict[str, Any]:
+            wanted = self.tool.approval
+            reason = wanted(self.ctx, arguments) if callable(wanted) else wanted
+            return {"reason": reason or False, "arguments": _digest(shown)}
+
+        return await self.ctx.step(f"approval {self.call.id}", judge)
+
+    def _by_decision(
+        self, decision: Approve | Deny | Answer | Abort, values: dict[str, Any], *, is_stale: bool
+    ) -> dict[str, Any] | ToolOutcome:
         match decision:
             case Approve(arguments=None):
-                if was_shown != digest:
-                    return self._told("denied", telling.denied(self.call.name, _STALE))
-                return values
+                return self._told("denied", telling.denied(self.call.name, _STALE)) if is_stale else values
             case Approve(arguments=changed):
                 return self._changed(to_json(changed))
             case Deny(reason=why):
@@ -224,7 +243,14 @@ class _Call:
     async def _made(self, values: dict[str, Any]) -> ToolOutcome:
         body = self.tool.body
         ctx = ToolContext.of_call(self.ctx, call_id=self.call.id, tool=self.tool.name, arguments=body.told(values))
-        self._tell_start(to_json(telling.shown(ctx.arguments, body.secrets)).decode())
+        shown = telling.shown(ctx.arguments, body.secrets)
+        as_text = to_json(shown).decode()
+        self._tell_start(as_text)
+        if self.tool.external:
+            text = f"`{self.tool.name}` was called with {as_text} in `{ctx.task_id}`: answer with its result."
+            return self._finished(
+                "done", plain_of(await self.ctx.ask(self.call.id, text, Any, about=self._about(shown)))
+            )
         return await self._ended(values, ctx)
 
     async def _ended(self, values: dict[str, Any], ctx: ToolContext[Any, Any]) -> ToolOutcome:
@@ -238,18 +264,13 @@ class _Call:
                 raise
             raise masked from None
         except Exception as error:  # noqa: BLE001  # whatever a tool raises, the model is told of it
+            if isinstance(error, ExceptionGroup) and error.subgroup(ToolFatal) is not None:
+                raise ToolFatal(telling.failed(self.call.name, error, self.secrets)) from None
             return self._told("failed", telling.failed(self.call.name, error, self.secrets))
 
     async def _result(self, values: dict[str, Any], ctx: ToolContext[Any, Any]) -> Any:
         """What the tool returned, as plain data."""
-        if self.tool.external:
-            shown = to_json(telling.shown(ctx.arguments, self.tool.body.secrets)).decode()
-            text = f"`{self.tool.name}` was called with {shown} in `{ctx.task_id}`: answer with its result."
-            about = self._about(telling.shown(ctx.arguments, self.tool.body.secrets))
-            return plain_of(await self.ctx.ask(self.call.id, text, Any, about=about))
-        if not self.tool.once:
-            return plain_of(await self._tried(values, ctx))
-        return await self._once(values, ctx)
+        return await self._once(values, ctx) if self.tool.once else plain_of(await self._tried(values, ctx))
 
     def _about(self, arguments: Any) -> dict[str, Any]:
         """What a question about the call is about, for programs that show it."""
@@ -257,32 +278,37 @@ class _Call:
 
     async def _once(self, values: dict[str, Any], ctx: ToolContext[Any, Any]) -> Any:
         """A call that is never made twice. One that ended in an unknown way leads to a question."""
-        began = False
 
         async def made() -> Plain:
-            nonlocal began
-            began = True
             try:
                 return plain_of(await self._tried(values, ctx))
             except ToolFatal:
                 raise
             except ToolError as error:  # it knows that it failed: nothing is left to ask
                 return Refused(text=telling.failed(self.call.name, error, self.secrets))
+            except FlowAgentError as error:  # not to be taken for one of `once` itself
+                raise RuntimeError(scrubbed(f"{type(error).__name__}: {error}", self.secrets)) from error
             except Exception as error:  # its text will stand in the question
                 if (masked := masked_error(error, self.secrets)) is error:
                     raise
                 raise masked from None
 
         try:
+            return await self._recorded(made)
+        except ToolFatal:
+            raise
+        except Exception:  # noqa: BLE001  # what it came to nobody knows, and that is on record by now
+            return await self._recorded(made)  # so this asks, and does not call
+
+    async def _recorded(self, made: Callable[[], Awaitable[Any]]) -> Any:
+        """What a call came to, which is made and recorded once."""
+        try:
             return await self.ctx.once(f"call {self.call.id}", made)
         except ToolFatal:
             raise
         except FlowAgentError as error:
-            if not began:  # the answer to what became of it was to abort
-                raise ToolFatal(str(error)) from error
-        except Exception:  # noqa: BLE001  # what it came to nobody knows: `once` has it on record, and asks
-            pass
-        return await self.ctx.once(f"call {self.call.id}", made)
+            # The model must not be told of it and try again: the answer was to abort, or nobody can be asked.
+            raise ToolFatal(str(error)) from error
 
     async def _tried(self, values: dict[str, Any], ctx: ToolContext[Any, Any]) -> Any:
         """What the tool returned, after as many attempts as its `retry` allows."""

@@ -102,7 +102,10 @@ def signature_of(call: Callable[..., Any], what: str, docs: Mapping[str, str], *
     faults: list[str] = []
     contexts: list[str] = []
     found: list[tuple[Parameter, Any]] = []
-    listed = [one for one in inspect.signature(call).parameters.values() if one.name not in hidden]
+    try:
+        listed = [one for one in inspect.signature(call).parameters.values() if one.name not in hidden]
+    except ValueError as error:
+        raise ToolDefinitionError(what, [f"what it takes is not known ({error}): wrap it in a function"]) from error
     for one in listed:
         if is_context(hints.get(one.name), one):
             contexts.append(one.name)

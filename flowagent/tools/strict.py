@@ -20,6 +20,10 @@ _WORDLESS = frozenset({"default", "examples", "discriminator", "writeOnly", "rea
 """Words that hold nobody to anything: they may go without loss. A default is given by flowagent, not by the model."""
 
 
+_MOST_INLINED = 500
+"""How often parts are put in the place of references to them. A schema from elsewhere could ask for it without end."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
     """What a provider's strict mode takes.
@@ -103,6 +107,7 @@ class _Strict:
     lost: list[str] = field(default_factory=list[str])
     blocked: list[str] = field(default_factory=list[str])
     inside: list[str] = field(default_factory=list[str])
+    inlined: int = 0
 
     def closed(self, schema: Any, where: str) -> Any:
         """A part of the schema as strict mode takes it."""
@@ -146,6 +151,10 @@ class _Strict:
         if reference in self.inside:
             self.lost.append(f"`description: {one.get('description')}` of {where} is not told")
             return {"$ref": reference}
+        self.inlined += 1
+        if self.inlined > _MOST_INLINED:
+            self.blocked.append("it refers to its own parts too often")
+            return {"$ref": reference}
         self.inside.append(reference)
         whole = {**cast("Json", resolved(one, self.root)), **one}
         made = self.closed({key: value for key, value in whole.items() if key != "$ref"}, where)
@@ -183,19 +192,26 @@ def takes_null(schema: Any, root: Json) -> bool:
 _KINDS = frozenset({"null", "boolean", "integer", "number", "string", "array", "object"})
 
 
-def kinds_of(schema: Any, root: Json, depth: int = 0) -> frozenset[str]:
+def kinds_of(schema: Any, root: Json) -> frozenset[str]:
     """The kinds of JSON values that may fit a schema; all of them where it does not say.
 
     Args:
         schema: a part of a JSON schema.
         root: the whole, in which references are looked up.
-        depth: how many references were followed, as they may go round.
     """
-    if not isinstance(schema, dict) or depth > 32:
+    return _kinds(schema, root, set()) or _KINDS
+
+
+def _kinds(schema: Any, root: Json, seen: set[str]) -> frozenset[str]:
+    """The same; references that were followed before add nothing, so that no schema takes long."""
+    if not isinstance(schema, dict):
         return _KINDS
     one = cast("Json", schema)
     if "$ref" in one:
-        return kinds_of(resolved(one, root), root, depth + 1)
+        if one["$ref"] in seen:
+            return frozenset()
+        seen.add(one["$ref"])
+        return _kinds(resolved(one, root), root, seen)
     if "const" in one:
         return frozenset({kind_of(one["const"])})
     if "enum" in one:
@@ -205,7 +221,7 @@ def kinds_of(schema: Any, root: Json, depth: int = 0) -> frozenset[str]:
         return frozenset([kind] if isinstance(kind, str) else kind)
     for word in ("anyOf", "oneOf"):
         if word in one:
-            return frozenset[str]().union(*(kinds_of(part, root, depth + 1) for part in one[word]))
+            return frozenset[str]().union(*(_kinds(part, root, seen) for part in one[word]))
     return frozenset({"object"}) if "properties" in one else _KINDS
 
 

@@ -14,6 +14,7 @@ from typing_extensions import TypeVar, Unpack
 
 from flowagent.core.context import Context
 from flowagent.core.policies import Retry
+from flowagent.core.signatures import is_async
 from flowagent.errors import ToolDefinitionError
 from flowagent.tools.body import Body, FunctionBody, SchemaBody, SchemaCall, fault_of_schema
 from flowagent.tools.reading import Source, body_of, returned_schema, source_of
@@ -230,12 +231,18 @@ def _faults(made: Tool[..., Any]) -> list[str]:
         faults.append(f"timeout={made.timeout}: seconds, more than 0, or None")
     if made.max_result_tokens is not None and made.max_result_tokens < 1:
         faults.append(f"max_result_tokens={made.max_result_tokens}: at least 1, or None")
+    # What an async function returns is always true: everybody would be allowed, or asked.
+    faults += [
+        f"{option}= is an async function; it is called without await, so it must be a plain one"
+        for option in ("allowed", "approval")
+        if is_async(getattr(made, option))
+    ]
     if made.once and made.retry is not None and made.retry.on is Exception:
         faults.append(
             "once=True forbids a second call: name in retry= the exceptions that are safe, as in Retry(on=...)"
         )
-    if made.external and made.once:
-        faults.append("external=True makes no call, so once=True says nothing")
+    if made.external and (made.once or made.approval is not False):
+        faults.append("external=True makes no call and asks anyway, so once= and approval= say nothing")
     if made.parameters.get("type") != "object":
         faults.append(f"its parameters are of type {made.parameters.get('type')!r}; they must be an object")
     return faults

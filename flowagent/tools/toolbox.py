@@ -130,8 +130,8 @@ class Toolbox:
                 self._parts.append(cast("Toolset", source))
             elif isinstance(source, str):
                 self._parts.append((_registered(source, registry),))
-            elif isinstance(source, Toolkit) and not isinstance(source, (Tool, type)):
-                for one in source.tools():
+            elif _is_toolkit(source):
+                for one in cast("Toolkit", source).tools():
                     self._take(one, registry)
             else:
                 self._parts.append((as_tool(source),))
@@ -144,6 +144,11 @@ def _is_toolset(source: object) -> bool:
     return not isinstance(source, (type, Tool)) and all(
         callable(getattr(source, one, None)) for one in ("load", "close")
     )
+
+
+def _is_toolkit(source: object) -> bool:
+    """Whether a source lists its tools. What has them as plain data, as an agent may, is something else."""
+    return not isinstance(source, (type, Tool)) and callable(getattr(source, "tools", None))
 
 
 def _registered(name: str, registry: Registry | None) -> Tool[..., Any]:

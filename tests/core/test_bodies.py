@@ -64,7 +64,7 @@ class Echo:
 
     def as_node(self, graph: Definition, given: dict[str, Any]) -> ChildGraph:
         prompt, into = given.pop("prompt"), given.pop("into")
-        state: type[BaseModel] = getattr(graph, "state")  # noqa: B009  # a Definition has one when it is a Graph
+        state = graph.state
         asked = [name for _, name, _, _ in string.Formatter().parse(prompt) if name]
         faults = [
             f"agent `{self.name}`: `{name}` is no field of `{state.__name__}`"

@@ -15,6 +15,7 @@ from flowagent import Run
 from flowagent.cli.output import Output
 from flowagent.cli.report import Way
 from flowagent.cli.show import show
+from flowagent.core.usage import Usage
 
 Facts = dict[str, Any]
 
@@ -40,13 +41,19 @@ def history_of(run: Run[Any]) -> Facts:
     steps = [asdict(step) for step in run.history]
     for step in steps:
         del step["at"], step["seconds"]
+        if not step["usage"]:
+            del step["usage"]  # journals of earlier versions tell nothing of it
     return plain({"history": steps})
 
 
 def plain(facts: object) -> Facts:
     """As JSON would have it."""
     # Sets of text have another order in every process.
-    return cast("Facts", json.loads(json.dumps(facts, default=str), object_hook=_sorted_words))
+    return cast("Facts", json.loads(json.dumps(facts, default=_plain_part), object_hook=_sorted_words))
+
+
+def _plain_part(part: object) -> object:
+    return part.plain() if isinstance(part, Usage) else str(part)
 
 
 def state_of(state: BaseModel) -> Facts:

@@ -303,7 +303,8 @@ def seen_in(store: Store, subject: str, run_id: str) -> Seen:
         records=[(record.seq, record.kind, record.data.decode()) for record in run.records],
         state=run.state.model_dump_json(),
         history=[
-            {name: getattr(step, name) for name in step.__slots__ if name not in {"seq", "at", "seconds"}}
+            {name: getattr(step, name) for name in step.__slots__ if name not in {"seq", "at", "seconds", "usage"}}
+            | {"usage": step.usage.plain()}
             for step in run.history
         ],
         dot=run.draw(times=False).dot(),

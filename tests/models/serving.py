@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -81,7 +81,7 @@ class Server:
             return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
 
     @contextmanager
-    def running(self) -> Iterator[Server]:
+    def running(self) -> Generator[Server]:
         thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:

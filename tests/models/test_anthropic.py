@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -87,7 +88,11 @@ async def test_without_cache_nothing_is_marked(server: Server) -> None:
         ("auto", {}, {"type": "auto"}),
         ("none", {"parallel_tool_calls": False}, {"type": "none"}),
         ("required", {}, {"type": "any"}),
-        (Only(tool="add"), {"parallel_tool_calls": False}, {"type": "tool", "name": "add", "disable_parallel_tool_use": True}),
+        (
+            Only(tool="add"),
+            {"parallel_tool_calls": False},
+            {"type": "tool", "name": "add", "disable_parallel_tool_use": True},
+        ),
         ("auto", {"parallel_tool_calls": True}, {"type": "auto"}),
     ],
 )
@@ -242,6 +247,14 @@ async def test_media_go_out_by_their_type(server: Server) -> None:
     ]
 
 
+async def test_media_that_the_interface_has_no_form_for_are_refused(server: Server) -> None:
+    profile = replace(ANTHROPIC.open(server.url).profile, media=("*/*",))
+    sound = saying(UserMessage(parts=(Media(data=b"RIFF", media_type="audio/wav"),)))
+    with pytest.raises(ModelError, match="no form for audio/wav given as bytes"):
+        await ANTHROPIC.open(server.url, profile=profile).request(sound)
+    assert server.asked == []
+
+
 # -- what comes back -------------------------------------------------------------------------------------------------
 
 
@@ -320,6 +333,25 @@ async def test_a_block_of_tomorrow_is_kept_whole(server: Server) -> None:
     assert json.loads(part.data) == search | {"input": {"query": "é"}}
     body = await sent(server, saying(user("find"), reply.message))
     assert body["messages"][1] == {"role": "assistant", "content": [json.loads(part.data)]}
+
+
+async def test_sources_of_a_text_stand_in_the_raw_reply(server: Server) -> None:
+    source = {
+        "type": "char_location",
+        "cited_text": "x",
+        "document_index": 0,
+        "start_char_index": 0,
+        "end_char_index": 1,
+    }
+    deltas = [
+        {"type": "text_delta", "text": "so"},
+        {"type": "citations_delta", "citation": source},
+        {"type": "new_delta"},
+    ]
+    block = anthropic_block(0, {"type": "text", "text": ""}, *deltas)
+    reply = await reply_of(server, anthropic_start(), *block, *anthropic_end())
+    assert reply.message.parts == (Text(text="so"),)
+    assert reply.raw.content[0].citations[0].cited_text == "x"
 
 
 async def test_empty_text_is_not_sent_back(server: Server) -> None:

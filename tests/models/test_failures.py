@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import get_args
+
 import pytest
 
 from flowagent.errors import ModelError, ModelErrorKind
@@ -16,7 +17,6 @@ from tests.models.wire import (
     ANTHROPIC,
     CHAT,
     RESPONSES,
-    Api,
     anthropic_error,
     anthropic_start,
     chat_error,
@@ -42,7 +42,10 @@ def response_failed(code: str) -> bytes:
 
 FROM_ANTHROPIC: list[tuple[ModelErrorKind, Answer]] = [
     ("bad_request", anthropic_says(400, "invalid_request_error")),
-    ("context_exceeded", anthropic_says(400, "invalid_request_error", "prompt is too long: 213462 tokens > 200000 maximum")),
+    (
+        "context_exceeded",
+        anthropic_says(400, "invalid_request_error", "prompt is too long: 213462 tokens > 200000 maximum"),
+    ),
     ("auth", anthropic_says(401, "authentication_error")),
     ("quota", anthropic_says(402, "billing_error")),
     ("auth", anthropic_says(403, "permission_error")),
@@ -96,8 +99,6 @@ TABLE = [
     *((RESPONSES, *row) for row in FROM_RESPONSES),
     *((CHAT, *row) for row in FROM_CHAT),
 ]
-
-
 
 
 @pytest.mark.parametrize("row", range(len(TABLE)), ids=lambda row: f"{row} {TABLE[row][0].name} {TABLE[row][1]}")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flowagent.errors import ModelError
-from flowagent.models.base import ModelRequest, Only, OutputSpec, Reply, Section, ToolSpec
+from flowagent.models.base import CallDelta, ModelRequest, Only, OutputSpec, Reply, Section, ThinkingDelta, ToolSpec
 from flowagent.models.messages import (
     AssistantMessage,
     Media,
@@ -23,11 +23,12 @@ from flowagent.models.messages import (
     user,
 )
 from flowagent.models.openai import OpenAIModel
-from tests.models.asking import asked
+from tests.models.asking import asked, streamed
 from tests.models.serving import Server, stream
 from tests.models.wire import (
     RESPONSES,
     call_item,
+    event,
     message_item,
     response_created,
     response_end,
@@ -51,7 +52,9 @@ def saying(*messages: Message, **more: Any) -> ModelRequest:
 
 
 async def reply_of(server: Server, *items: dict[str, Any], status: str = "completed", **more: Any) -> Reply:
-    server.answers(stream([response_created(), *response_items(list(items)), response_end(list(items), status, **more)]))
+    server.answers(
+        stream([response_created(), *response_items(list(items)), response_end(list(items), status, **more)])
+    )
     return await RESPONSES.open(server.url).request(asked())
 
 
@@ -136,7 +139,9 @@ async def test_a_strict_tool_has_all_properties_required_and_optional_ones_take_
 
 async def test_an_output_is_strict_only_if_nothing_is_lost(server: Server) -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
-    body = await sent(server, saying(user("hi"), output=OutputSpec(name="count", description="How many.", schema_=schema)))
+    body = await sent(
+        server, saying(user("hi"), output=OutputSpec(name="count", description="How many.", schema_=schema))
+    )
     shape = body["text"]["format"]
     assert (shape["type"], shape["name"], shape["description"], shape["strict"]) == (
         "json_schema",
@@ -193,7 +198,11 @@ async def test_media_that_a_model_does_not_read_are_refused_by_name(server: Serv
     with pytest.raises(ModelError) as caught:
         await sent(server, saying(user("hi"), UserMessage(parts=parts), UserMessage(parts=(late,))))
     assert (caught.value.kind, server.asked) == ("unsupported", [])
-    for words in ("message 1: audio/wav 'a.wav'", "needs either `data` or `url`", "message 2: text/plain 'odd.txt' is no UTF-8"):
+    for words in (
+        "message 1: audio/wav 'a.wav'",
+        "needs either `data` or `url`",
+        "message 2: text/plain 'odd.txt' is no UTF-8",
+    ):
         assert words in str(caught.value)
 
 
@@ -209,6 +218,7 @@ async def test_reasoning_goes_back_unchanged_in_its_place_and_not_to_another(ser
     body = await sent(server, saying(user("add"), stored, RESULT))
     call = {"type": "function_call", "call_id": "c1", "name": "add", "arguments": '{"a": 1}'}
     assert body["input"][1:3] == [reasoning, call]
+    assert (await sent(server, saying(user("add"), stored, RESULT), "gpt-4.1"))["input"][1] == call
     foreign = stored.model_copy(
         update={"parts": (Thinking(provider="anthropic", data="{}"), *stored.calls), "provider": "anthropic"}
     )
@@ -222,6 +232,24 @@ async def test_thoughts_that_are_shown_are_told(server: Server) -> None:
     assert isinstance(thought, Thinking)
     assert (thought.text, thought.provider, text) == ("I think", "openai", Text(text="so"))
     assert json.loads(thought.data) == reasoning
+
+
+async def test_thoughts_and_calls_are_told_as_they_come(server: Server) -> None:
+    place = {"output_index": 0, "item_id": "rs_1", "sequence_number": 2}
+    events = [
+        event({"type": "response.reasoning_summary_text.delta", "summary_index": 0, "delta": "I ", **place}),
+        event({"type": "response.reasoning_text.delta", "content_index": 0, "delta": "think", **place}),
+        event({"type": "response.web_search_call.searching", **place}),
+    ]
+    items = [call_item(("c1", "add", '{"a": 1}'))]
+    server.answers(stream([response_created(), *events, *response_items(items), response_end(items)]))
+    parts = await streamed(RESPONSES.open(server.url), asked())
+    assert parts[:-1] == [
+        ThinkingDelta("I "),
+        ThinkingDelta("think"),
+        CallDelta(0, "c1", "add", ""),
+        CallDelta(0, "c1", "add", '{"a": 1}'),
+    ]
 
 
 async def test_a_refusal_is_a_reply_of_its_own_kind(server: Server) -> None:

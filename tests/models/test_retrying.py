@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from flowagent.core.usage import Usage
-from flowagent.errors import ModelError
+from flowagent.errors import ModelError, ModelErrorKind
 from flowagent.models.base import Reply, StreamPart, TextDelta, Waiting
 from flowagent.models.messages import AssistantMessage, Text
 from flowagent.models.retrying import Retrying, retried
@@ -16,8 +16,8 @@ REPLY = Reply(message=AssistantMessage(parts=(Text(text="hi"),), usage=Usage(req
 LOST = Usage(requests=1, failed=1, unmeasured=1)
 
 
-def failure(kind: str = "overloaded", *, retry_after: float | None = None) -> ModelError:
-    return ModelError("no", kind=kind, retryable=kind != "auth", retry_after=retry_after, usage=LOST)  # pyright: ignore
+def failure(kind: ModelErrorKind = "overloaded", *, retry_after: float | None = None) -> ModelError:
+    return ModelError("no", kind=kind, retryable=kind != "auth", retry_after=retry_after, usage=LOST)
 
 
 class Attempts:

@@ -117,6 +117,22 @@ async def test_on_the_loop_itself_it_refuses() -> None:
     assert (await BY_AWAIT.run(graph)).state.seen == ["refused"]
 
 
+async def test_beyond_its_attempt_it_refuses() -> None:
+    """A thread that goes on when the node has returned can record nothing any more."""
+    kept: list[Ctx] = []
+    graph = Graph("g", Trail)
+
+    @graph.node
+    async def node(state: Trail, ctx: Ctx) -> Update:
+        kept.append(ctx.in_thread().in_thread())
+        return {}
+
+    graph.chain(START, node, END)
+    await BY_AWAIT.run(graph)
+    with pytest.raises(FlowAgentError, match="belongs to an attempt that is over"):
+        kept[0].step_sync("add", int)
+
+
 async def test_a_sync_node_hands_on_its_own(caller: Caller) -> None:
     """It is in a thread already, and its context is the right one for what it calls."""
     graph = Graph("g", Trail)

@@ -6,11 +6,12 @@ import asyncio
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from flowagent import END, START, Context, Graph, Retry, State, Update
 from flowagent.errors import AnswerError, RunFailed
 from flowagent.stores import MemoryStore, Store
-from tests.scenarios import Caller, Trail, problems
+from tests.scenarios import BY_AWAIT, Caller, Trail, problems
 
 Ctx = Context[object, Trail]
 
@@ -267,3 +268,36 @@ async def test_without_a_store_that_is_kept_it_says_so(caller: Caller) -> None:
     error = await caller.failure(graph)
     assert "could never be answered" in str(error)
     assert bank.calls == [5]
+
+
+async def test_starting_afresh_asks_about_what_failed(caller: Caller, store: Store) -> None:
+    """Dropping the steps of a task drops neither that a call was begun nor how it ended."""
+    bank = Bank()
+    graph = paying(bank, is_async=True)
+    await caller.fails(graph, run_id="r", store=store)
+    run = await caller.resume(graph, "r", retry={"shop": "fresh"}, store=store)
+    assert ([one.text for one in run.questions], bank.calls) == ([QUESTION], [5])
+
+
+async def test_a_secret_result_is_given_and_not_shown() -> None:
+    """What a call would have returned is sealed in the journal like what it does return."""
+    graph, got = Graph("keys", Trail), list[object]()
+
+    def make() -> SecretStr:
+        raise ValueError("no answer")
+
+    @graph.node
+    async def shop(state: Trail, ctx: Ctx) -> Update:
+        got.append(await ctx.once("make", make))
+        return {}
+
+    graph.chain(START, shop, END)
+    store = MemoryStore()
+    await BY_AWAIT.fails(graph, run_id="r", store=store)
+    await graph.resume("r", store=store)
+    with pytest.raises(AnswerError, match=r"the answer to `shop\?once:make` does not fit: \*+ \(its `type`\)"):
+        await graph.resume("r", answers={"shop?once:make": {"result": 7}}, store=store)
+    run = await graph.resume("r", answers={"shop?once:make": {"result": "hunter2"}}, store=store)
+    answered = next(record.data for record in run.records if record.kind == "answered")
+    assert (got, b'{"result":{"$secret":"hunter2"}}' in answered) == ([SecretStr("hunter2")], True)
+    assert "hunter2" not in str(run.history)

@@ -10,9 +10,10 @@ from pydantic import SecretStr, TypeAdapter
 from flowagent import Context
 from flowagent.errors import AnswerError, RunFailed
 from flowagent.stores import SQLiteStore
+from flowagent.tools.context import ToolContext
 from flowagent.tools.decisions import Abort, Answer, Approve, Decision, Deny, verdict
 from flowagent.tools.tool import Tool, tool
-from tests.tools.calling import Caller, call, outcome
+from tests.tools.calling import Caller, Calls, call, outcome
 
 made: list[Any] = []
 
@@ -164,6 +165,40 @@ async def test_code_decides_whether_a_person_is_asked_and_says_why() -> None:
     assert ". That is more than 100 cents. Approve" in run.questions[0].text
 
 
+async def test_a_decision_holds_where_the_function_that_judges_would_say_something_else_by_now() -> None:
+    """Whether somebody is asked is on record: a denied call is not made because nobody would have to be asked."""
+    answers = iter(["first time", False])
+    source = tool(refund, approval=lambda ctx, arguments: next(answers))
+    result = await decided("deny", source)
+    assert (result.status, made) == ("denied", [])
+
+
+async def test_what_was_judged_harmless_holds_only_for_the_arguments_that_were_judged() -> None:
+    @tool(approval=lambda ctx, arguments: False)
+    def look(order: str) -> str:
+        return f"looked at {order}"
+
+    @tool(approval=True)
+    def confirm() -> str:
+        return "confirmed"
+
+    calls = [call("look", '{"order": "7"}', "a"), call("confirm", "", "b")]
+    caller = Caller([look, confirm], calls)
+    await caller.run()
+    again = Caller([look, confirm], [call("look", '{"order": "8"}', "a"), calls[1]], store=caller.store)
+    run = await again.resume({"b": True})
+    assert [one.status for one in run.state.outcomes] == ["denied", "done"]
+
+
+async def test_nobody_to_ask_fails_the_run() -> None:
+    """What needs approval is never made because nobody could be asked, and the model is not told of that."""
+    for source in (refund, look_up):
+        arguments = ARGUMENTS if source is refund else '{"name": "Ada"}'
+        with pytest.raises(RunFailed, match="no store was given"):
+            await Caller([source], [call(source.name, arguments)]).graph().run(Calls(), run_id="r")
+    assert made == []
+
+
 async def test_arguments_that_do_not_fit_ask_nobody() -> None:
     assert (await outcome(refund, "{}")).status == "invalid"
 
@@ -178,6 +213,25 @@ async def test_secrets_are_masked_in_the_question() -> None:
     run = await Caller([log_in], [call("log_in", '{"user": "ada", "password": "hunter2222"}')]).run()
     assert '{"user":"ada","password":"**********"}' in run.questions[0].text
     assert "hunter2222" not in repr(run.questions)
+
+
+# -- tools that ask themselves ---------------------------------------------------------------------------------------
+
+
+async def ask_async(ctx: ToolContext) -> str:
+    return await ctx.ask("size", "which size?")
+
+
+def ask_sync(ctx: ToolContext) -> str:
+    return ctx.ask_sync("size", "which size?")
+
+
+@pytest.mark.parametrize("source", [ask_async, ask_sync])
+async def test_a_tool_may_ask_something_itself_and_is_counted_once(source: Any) -> None:
+    caller = Caller([tool(source, name="ask")], [call("ask")])
+    assert (await caller.run()).status == "waiting"
+    run = await caller.resume({"size": "large"})
+    assert (run.state.outcomes[0].result.text, run.usage.tool_calls) == ("large", 1)
 
 
 # -- external ----------------------------------------------------------------------------------------------------------

@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from flowagent.tools.arguments import written
 from flowagent.tools.body import ArgumentsError
-from flowagent.tools.tool import tool
+from flowagent.tools.tool import Tool, tool
 from tests.tools.calling import outcome
 
 
@@ -141,8 +146,37 @@ async def test_wrong_values_are_told_with_path_and_value() -> None:
     ]
 
 
+async def test_of_very_many_wrong_values_the_first_are_told_and_how_many_more_there_are() -> None:
+    data = f'{{"path": "a", "edits": [{", ".join(["{}"] * 50)}]}}'
+    lines = (await outcome(edit, data)).result.text.splitlines()
+    assert lines[20:22] == ["- `edits[19].line` is missing", "- and 30 more of that kind"]
+
+
 def test_numbers_beyond_json_and_large_ones_arrive() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "number"}}}
     assert written('{"a": 123456789012345678901234567890, "b": NaN}', schema).data == (
         b'{"a":123456789012345678901234567890,"b":NaN}'
     )
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.sampled_from(["path", "edits", "[{}]"]),
+    lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(["path", "edits", "note", "line", "x"]), inner),
+)
+
+
+async def take(arguments: dict[str, Any], ctx: object) -> None: ...
+
+
+def read(made: Tool[..., Any], text: str) -> dict[str, Any] | tuple[str, ...]:
+    """Arguments as a tool takes them, or what is wrong with them."""
+    try:
+        return made.body.validated(written(text, made.parameters).data)
+    except ArgumentsError as error:
+        return error.problems
+
+
+@given(st.text() | anything.map(json.dumps) | anything.map(json.dumps).map(json.dumps))
+def test_whatever_a_model_writes_is_read_or_told_and_nothing_else_is_raised(text: str) -> None:
+    plain = Tool.from_schema(name="edit", parameters=tool(edit).parameters, call=take)
+    assert all(isinstance(one, dict) or len(one) > 0 for one in (read(tool(edit), text), read(plain, text)))

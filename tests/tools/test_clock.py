@@ -50,6 +50,13 @@ def test_a_clock_of_no_zone_is_refused_when_it_is_made() -> None:
         Clock("Europe/Pariss")
 
 
+def test_a_system_without_time_zones_is_told_of_the_package_that_brings_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert repr(Clock("Asia/Tokyo")) == "Clock('Asia/Tokyo')"
+    monkeypatch.setattr("zoneinfo.available_timezones", set)
+    with pytest.raises(ToolError, match="`pip install tzdata` brings them"):
+        Clock().current_time("Europe/Nowhere")
+
+
 def test_a_clock_that_gives_no_zone_is_a_fault_of_the_program() -> None:
     with pytest.raises(ValueError, match="a moment without a zone"):
         Clock(now=lambda: datetime(2026, 1, 1)).current_time()  # noqa: DTZ001

@@ -141,6 +141,14 @@ async def test_a_name_that_leads_elsewhere_the_second_time_changes_nothing(inner
     assert len(inner.asked) == 1
 
 
+async def test_a_host_of_another_script_is_asked_for_by_its_ascii_name(inner: Served) -> None:
+    fetch = Fetch(allow=["xn--bcher-kva.example"], resolve=hosts(**{"xn--bcher-kva": ["127.0.0.1"]}))
+    await fetch.fetch(f"http://bücher.example:{inner.port}/")
+    assert inner.asked[0].headers["host"] == f"xn--bcher-kva.example:{inner.port}"
+    with pytest.raises(ToolError, match="the URL cannot be asked for"):
+        await fetch.fetch("http://\u2488com/\x7f")
+
+
 async def test_only_what_is_listed_is_reached(inner: Served) -> None:
     fetch = Fetch(allow=LOOPBACK, only=["good.example"], resolve=hosts(good=["127.0.0.1"], bad=["127.0.0.1"]))
     assert await fetch.fetch(f"http://good.example:{inner.port}/x") == Page(
@@ -209,6 +217,12 @@ async def test_html_is_told_as_markdown_or_as_it_is() -> None:
             served.url, "text/html", "# Hällo\n\nSee [this](/there)."
         )
         assert await Fetch(allow=LOOPBACK, html="source").fetch(served.url) == Page(served.url, "text/html", html)
+
+
+async def test_text_in_an_encoding_that_is_none_is_read_as_utf_8() -> None:
+    page = Answered(body="ü\xff".encode() + b"\xff", headers={"content-type": "text/plain; charset=none-such"})
+    with serving(lambda asked: page) as served:
+        assert (await Fetch(allow=LOOPBACK).fetch(served.url)) == Page(served.url, "text/plain", "üÿ\ufffd")
 
 
 async def test_text_comes_character_for_character() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -176,6 +177,7 @@ def test_info_tells_size_and_time(files: Files, base: Path) -> None:
 def test_a_base_that_is_a_link_is_followed_once(base: Path) -> None:
     (base.parent / "alias").symlink_to(base)
     files = Files(base.parent / "alias")
+    assert repr(files) == f"Files({str(base)!r}, writable=False)"
     assert files.read_file("sub/ok.txt") == "ok\n"
 
 
@@ -257,6 +259,25 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_other(files: Files, base:
         files.write_file("sub/ok.txt", "x\ud800", replace=True)
     assert (base / "sub" / "ok.txt").read_text(encoding="utf-8") == "ok\n"
     assert sorted(path.name for path in (base / "sub").iterdir()) == ["ok.txt", "up"]
+
+
+@pytest.mark.parametrize(("error", "told"), [(errno.EPERM, ""), (errno.ENOSPC, "`new.txt`: No space left on device")])
+def test_a_disk_without_hard_links_takes_new_files_and_a_full_one_is_told(
+    base: Path, monkeypatch: pytest.MonkeyPatch, error: int, told: str
+) -> None:
+    def refuse(*args: object, **options: object) -> None:
+        raise OSError(error, os.strerror(error))
+
+    monkeypatch.setattr("os.link", refuse)
+    files = Files(base, writable=True)
+    if told:
+        with pytest.raises(ToolError, match=re.escape(told)):
+            files.write_file("new.txt", "x")
+        assert not (base / "new.txt").exists()
+    else:
+        files.write_file("new.txt", "x")
+        assert files.read_file("new.txt") == "x"
+    assert [path.name for path in base.iterdir() if path.name.startswith(".")] == []
 
 
 def test_texts_appended_at_once_are_all_there(files: Files) -> None:

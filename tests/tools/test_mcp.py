@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from mcp import StdioServerParameters
 from mcp.server import Server
-from mcp_types import ListToolsResult, PaginatedRequestParams
+from mcp_types import CallToolResult, ImageContent, ListToolsResult, PaginatedRequestParams
 from mcp_types import Tool as Declared
 
 from flowagent.errors import ToolDefinitionError, ToolError
@@ -114,6 +114,19 @@ async def test_what_fails_on_the_server_is_told_to_the_model() -> None:
     assert "hidden" not in found.texts[0]
     assert "`city`: 1 is not of type 'string'" in found.texts[1]
     assert found.texts[2] == "still there"
+
+
+async def test_media_that_are_broken_fail_the_call() -> None:
+    async def call_tool(ctx: Any, params: Any) -> CallToolResult:
+        return CallToolResult(content=[ImageContent(type="image", data="no base64!", mime_type="image/png")])
+
+    async def list_tools(ctx: Any, params: Any) -> ListToolsResult:
+        return ListToolsResult(tools=[Declared(name="paint", input_schema={"type": "object"})])
+
+    server: Server[Any] = Server("broken", on_list_tools=list_tools, on_call_tool=call_tool)
+    async with MCPTools(server) as tools:
+        found = await called([tools], ("paint", {}))
+    assert "the server sent media that is no base64" in found.texts[0]
 
 
 async def test_a_tool_that_the_server_has_no_more_is_told() -> None:

@@ -15,11 +15,13 @@ from pydantic import SecretStr
 
 from flowagent.errors import ToolDefinitionError, ToolError
 from flowagent.models.messages import Media
+from flowagent.tools.credentials import Credentials
+from flowagent.tools.document import Document, Schemas
 from flowagent.tools.openapi import OpenAPITools
 from flowagent.tools.operations import Found
 from tests.tools.in_a_run import called
 from tests.tools.openapi_server import DOCUMENT, answer
-from tests.tools.serving import Answered, Served, serving
+from tests.tools.serving import Answered, Asked, Served, serving
 
 KEYS: dict[str, Any] = {
     "key": "sk-test-123456",
@@ -119,6 +121,22 @@ async def test_schemas_are_those_of_json_schema_with_what_they_refer_to(shop: Se
         "parts",
         "price",
     ]
+
+
+@pytest.mark.parametrize(
+    ("schema", "read"),
+    [
+        (True, True),
+        ({"type": "integer", "minimum": 1, "exclusiveMinimum": False}, {"type": "integer", "minimum": 1}),
+        ({"type": "number", "maximum": 9, "exclusiveMaximum": True}, {"type": "number", "exclusiveMaximum": 9}),
+        ({"nullable": True, "enum": ["a"]}, {"anyOf": [{"enum": ["a"]}, {"type": "null"}]}),
+        ({"type": "string", "nullable": True}, {"type": ["string", "null"]}),
+        ({"anyOf": [{"type": "string", "x-more": 1}], "example": {"$ref": "x"}}, {"anyOf": [{"type": "string"}]}),
+        ({"items": {"not": {"const": {"$ref": "data"}}}}, {"items": {"not": {"const": {"$ref": "data"}}}}),
+    ],
+)
+def test_schemas_of_3_0_are_put_in_the_words_of_3_1(schema: Any, read: Any) -> None:
+    assert Schemas(Document({"openapi": "3.0.0"}), "request").read(schema, "#") == read
 
 
 async def test_options_are_those_of_all_its_tools(shop: Served) -> None:
@@ -246,6 +264,33 @@ async def test_a_key_in_a_url_stands_in_no_error(shop: Served) -> None:
     assert len(loaded) == 1
 
 
+async def test_a_token_of_oauth_is_the_program_s(shop: Served) -> None:
+    data = copy.deepcopy(DOCUMENT)
+    data["paths"]["/moved"]["get"]["security"] = [{"oauth": ["read"]}]
+    service = OpenAPITools(data, base_url=shop.url, auth={"oauth": "t-1"}, keep=["moved"])
+    await called([service], ("moved", {}))
+    assert shop.asked[0].headers["authorization"] == "Bearer t-1"
+
+
+async def test_security_schemes_that_are_none_are_told() -> None:
+    data = copy.deepcopy(DOCUMENT)
+    data["components"]["securitySchemes"] = {
+        "a": {"type": "apiKey", "in": "body", "name": "x"},
+        "b": {"type": "mutualTLS"},
+        "c": {"$ref": "#/nowhere"},
+    }
+    auth = {"a": "1", "b": "2", "c": "3"}
+    with pytest.raises(ToolDefinitionError) as told:
+        await OpenAPITools(data, base_url="https://x.example", auth=auth, keep=["login"]).load()
+    assert told.value.faults == (
+        "#/components/securitySchemes/a: an apiKey has a `name`, and `in` is header, query or cookie",
+        "#/components/securitySchemes/b: security schemes of the type 'mutualTLS' are not known",
+        "#/components/securitySchemes/c: there is no `#/nowhere` in the document",
+    )
+    faults: list[str] = []
+    assert repr(Credentials(Document(DOCUMENT), KEYS, faults)) == "Credentials(key, query_key, cookie, basic)"
+
+
 async def test_an_operation_whose_key_is_not_given_is_a_fault(shop: Served) -> None:
     with pytest.raises(ToolDefinitionError) as told:
         await tools_of(shop, auth={"cookie": "c", "other": "x"}, keep=["delete_items_id", "search", "login"]).load()
@@ -276,6 +321,30 @@ async def test_no_redirect_leads_to_another_origin(shop: Served) -> None:
         found = await called([tools_of(moving, keep=["moved"])], ("moved", {}))
     assert "redirects to another origin, which is not followed" in found.texts[0]
     assert shop.asked == []
+
+
+@pytest.mark.parametrize(
+    ("status", "seen"), [(303, [("PUT", b'{"name": "x"}'), ("GET", b"")]), (307, [("PUT", b'{"name": "x"}')] * 2)]
+)
+async def test_a_redirect_within_the_service_is_followed_as_its_status_means(
+    status: int, seen: list[tuple[str, bytes]]
+) -> None:
+    """A body that is not sent again leaves its type behind; a key of the same origin goes along."""
+
+    def move(asked: Asked) -> Answered:
+        if asked.path == "/items/1":
+            return Answered(status, headers={"location": "/there"})
+        return Answered(body=b"{}", headers={"content-type": "application/json"})
+
+    with serving(move) as moving:
+        found = await called(
+            [OpenAPITools(DOCUMENT, base_url=moving.url, auth=KEYS, keep=["put item"])],
+            ("put_item", {"id": "1", "body": {"name": "x"}}),
+        )
+    assert found.texts == ["{}"]
+    assert [(one.method, one.body) for one in moving.asked] == seen
+    assert [one.headers["x-key"] for one in moving.asked] == [KEYS["key"]] * 2
+    assert ("content-type" in moving.asked[1].headers) == (status == 307)
 
 
 async def test_a_service_that_only_the_document_names_must_be_public(shop: Served) -> None:

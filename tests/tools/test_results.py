@@ -101,6 +101,26 @@ async def test_a_generator_inside_of_a_partial_or_object_is_read_too() -> None:
     assert (await outcome(Lazy())).result.text == '["a","b"]'
 
 
+async def test_an_iterator_that_cannot_be_closed_is_read_too() -> None:
+    class Countdown:
+        def __init__(self) -> None:
+            self.left = 2
+
+        def __aiter__(self) -> Countdown:
+            return self
+
+        async def __anext__(self) -> int:
+            if self.left == 0:
+                raise StopAsyncIteration
+            self.left -= 1
+            return self.left
+
+    async def function() -> Countdown:
+        return Countdown()
+
+    assert (await outcome(function)).result.text == "[1,0]"
+
+
 async def test_a_generator_without_end_is_read_to_a_cap_and_closed() -> None:
     closed: list[str] = []
 

@@ -19,7 +19,7 @@ from flowagent.tools.outcome import ToolOutcome
 from flowagent.tools.results import Plain
 from flowagent.tools.running import Running
 from flowagent.tools.tool import Tool, tool
-from tests.tools.calling import Caller, call, outcome, text
+from tests.tools.calling import Caller, Calls, call, outcome, text
 
 word = contextvars.ContextVar("word", default="none")
 
@@ -186,6 +186,37 @@ async def test_a_fatal_error_fails_the_run_and_still_counts() -> None:
     with pytest.raises(RunFailed, match="the disk is full") as caught:
         await caller.run()
     assert caught.value.run.usage.tool_calls == 1
+
+
+def raises(error: Exception) -> Any:
+    """A function that does that."""
+
+    def function() -> None:
+        raise error
+
+    return function
+
+
+async def several(*functions: Any) -> None:
+    """Do several things at once, as a tool may."""
+    async with asyncio.TaskGroup() as group:
+        for function in functions:
+            group.create_task(asyncio.to_thread(function))
+
+
+async def test_of_several_things_that_go_wrong_at_once_each_is_told() -> None:
+    async def both() -> None:
+        raise ExceptionGroup("several", [ToolError("the shop is closed"), OSError("no disk")])
+
+    assert await text(both) == "the shop is closed\n`both` failed: OSError: no disk"
+
+
+async def test_a_fatal_error_among_several_fails_the_run() -> None:
+    async def both() -> None:
+        await several(raises(ToolFatal("the disk is full")))
+
+    with pytest.raises(RunFailed, match="the disk is full"):
+        await Caller([both], [call("both")]).run()
 
 
 async def test_one_failing_call_leaves_the_others_alone() -> None:
@@ -429,6 +460,20 @@ async def test_whatever_else_a_call_that_must_be_made_once_raises_leads_to_a_que
 
     run = await Caller([pay], [call("pay")]).run()
     assert (run.status, len(run.questions)) == ("waiting", 1)
+
+
+async def test_a_call_that_must_be_made_once_fails_the_run_where_nobody_could_be_asked() -> None:
+    """The model is not told: it would call again."""
+    tries: list[int] = []
+
+    @tool(once=True)
+    def pay() -> str:
+        tries.append(1)
+        raise ConnectionError("the line went dead")
+
+    with pytest.raises(RunFailed, match="no store was given"):
+        await Caller([pay], [call("pay")]).graph().run(Calls(), run_id="r")
+    assert tries == [1]
 
 
 async def test_a_fatal_error_in_a_call_that_must_be_made_once_fails_the_run_and_asks_when_it_is_resumed() -> None:

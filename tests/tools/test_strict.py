@@ -209,6 +209,21 @@ def test_a_format_that_a_provider_does_not_know_is_lost() -> None:
     assert tool(function).report("openai").lost == ("`format: password` of data is not told",)
 
 
+def test_a_schema_that_was_made_to_take_long_does_not() -> None:
+    """It may come from a server that nobody has reason to trust."""
+    described = [{"$ref": f"#/$defs/d{number}", "description": "x"} for number in range(41)]
+    twice = {
+        f"d{number}": {"type": "object", "properties": {"a": described[number + 1], "b": described[number + 1]}}
+        for number in range(40)
+    }
+    either = {f"e{number}": {"anyOf": [{"$ref": f"#/$defs/e{number + 1}"}] * 2} for number in range(40)}
+    defs = {**twice, "d40": {"type": "string"}, **either, "e40": {"type": "string"}}
+    parameters = {"properties": {"a": described[0], "b": {"$ref": "#/$defs/e0"}}, "$defs": defs}
+    assert Tool.from_schema(name="x", parameters=parameters).report("openai").blocked == (
+        "it refers to its own parts too often",
+    )
+
+
 def test_definitions_that_refer_to_one_another_are_followed_once() -> None:
     defs = {
         "a": {"$ref": "#/$defs/b"},

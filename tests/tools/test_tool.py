@@ -217,7 +217,7 @@ def test_faults_of_options_are_told_all_at_once() -> None:
         "  - timeout=0: seconds, more than 0, or None\n"
         "  - max_result_tokens=0: at least 1, or None\n"
         "  - once=True forbids a second call: name in retry= the exceptions that are safe, as in Retry(on=...)\n"
-        "  - external=True makes no call, so once=True says nothing"
+        "  - external=True makes no call and asks anyway, so once= and approval= say nothing"
     )
 
 
@@ -229,10 +229,25 @@ class Needy:
         return self.key
 
 
+async def nobody(*_: object) -> bool:
+    return False
+
+
+def test_an_async_function_that_should_say_who_may_is_refused_as_it_would_always_say_yes() -> None:
+    options: Any = {"allowed": nobody, "approval": nobody}
+    with pytest.raises(ToolDefinitionError) as caught:
+        tool(add, **options)
+    assert caught.value.faults == (
+        "allowed= is an async function; it is called without await, so it must be a plain one",
+        "approval= is an async function; it is called without await, so it must be a plain one",
+    )
+
+
 @pytest.mark.parametrize(
     ("thing", "message"),
     [
         (3, "it is no function, method, partial, nor an object with execute"),
+        (getattr, "what it takes is not known"),
         (Needy, "it is a class that cannot be made without arguments"),
     ],
 )  # fmt: skip

@@ -145,6 +145,15 @@ async def test_closing_closes_every_toolset_whatever_one_raises() -> None:
     await Toolbox([servers[1]]).close()
 
 
+def test_an_object_that_has_its_tools_as_plain_data_is_no_toolkit() -> None:
+    class Agent:
+        tools = (first,)
+
+    agent: Any = Agent()
+    (fault,) = Toolbox([agent]).faults()
+    assert fault.endswith("it is no function, method, partial, nor an object with execute() or tools()")
+
+
 # -- what a model is told ----------------------------------------------------------------------------------------------
 
 
@@ -239,6 +248,20 @@ def test_lint_tells_what_a_model_will_get_wrong() -> None:
         "parameter `state` of tool `search` is a str whose description lists its values: declare them with "
         "Literal[...] or an enum",
         "tools `search` and `search_all` have nearly the same description: say when to call which",
+    ]
+
+
+def test_lint_tells_where_strict_is_demanded_and_cannot_be_had() -> None:
+    def count(words: dict[str, int]) -> None:
+        """Count.
+
+        Args:
+            words: how often each
+        """
+
+    assert Toolbox([tool(count, strict=True)]).lint() == [
+        "tool `count` demands strict=True, which cannot be had of openai: words takes keys of any name",
+        "tool `count` demands strict=True, which cannot be had of anthropic: words takes keys of any name",
     ]
 
 

@@ -139,7 +139,7 @@ def _redirected(ask: Ask, parts: SplitResult, to: _Redirect) -> Ask:
 
 
 async def _asked(ask: Ask, parts: SplitResult) -> Answer | _Redirect:
-    host = parts.hostname or ""
+    host = _host(ask, parts)
     addresses = await _resolved(ask, host, parts.port or (443 if parts.scheme == "https" else 80))
     ask.reach.check(host, addresses)
     failed: httpx2.HTTPError | None = None
@@ -153,6 +153,18 @@ async def _asked(ask: Ask, parts: SplitResult) -> Answer | _Redirect:
         except (httpx2.InvalidURL, UnicodeError) as error:
             raise ToolError(f"the URL cannot be asked for: {_said(error)}") from error
     raise ToolError(f"`{host}` cannot be connected to: {_said(failed)}") from failed
+
+
+def _host(ask: Ask, parts: SplitResult) -> str:
+    """The host in ASCII, as the request will name it."""
+    try:
+        host = httpx2.URL(ask.url).raw_host.decode("ascii")
+    except (httpx2.InvalidURL, UnicodeError) as error:
+        raise ToolError(f"the URL cannot be asked for: {_said(error)}") from error
+    named = parts.hostname or ""
+    if named.isascii() and ":" not in named and named != host.lower():  # or headers would go where they do not belong
+        raise ToolError("the URL can be read in two ways: write the host plainly")
+    return host
 
 
 def _said(error: Exception | None) -> str:
