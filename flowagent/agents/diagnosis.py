@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 
 from flowagent.agents.state import AgentState
-from flowagent.core.fields import short
 from flowagent.models.messages import AssistantMessage, ToolCall, ToolMessage, ToolResult
 
 _LOOKED_AT = 6
+_LONGEST = 80
 
 
 def diagnose(state: AgentState) -> tuple[str, ...]:
@@ -52,12 +52,18 @@ def _kind(state: AgentState, pairs: Sequence[tuple[ToolCall, ToolResult | None]]
     repeated = Counter((call.name, call.arguments) for call, _ in pairs)
     for (name, arguments), count in repeated.most_common(1):
         if count >= 2:
-            return f"same call repeated: `{name}({short(arguments)})` {count} times in the last {len(pairs)} calls"
+            return f"same call repeated: `{name}({_cut(arguments)})` {count} times in the last {len(pairs)} calls"
     if pairs:
         return f"still asking for new tools: its last {len(pairs)} calls differ and none of them failed twice"
     return "it has called nothing"
 
 
 def _told(call: ToolCall, result: ToolResult | None) -> str:
-    came = "no result" if result is None else f"{'error: ' if result.is_error else ''}{short(result.text)}"
-    return f"{call.name}({short(call.arguments)}) -> {came}"
+    came = "no result" if result is None else f"{'error: ' if result.is_error else ''}{_cut(result.text)}"
+    return f"{call.name}({_cut(call.arguments)}) -> {came}"
+
+
+def _cut(text: str) -> str:
+    """JSON or a result as it stands, on one line, cut off where it gets long."""
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 3]}..."

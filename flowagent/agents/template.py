@@ -72,7 +72,7 @@ def _fault(name: str, types: Mapping[str, Any], secret: frozenset[str]) -> str:
     if first in secret:
         return f"placeholder `{{{name}}}` would put the secret field `{first}` into a prompt"
     if first not in types:
-        return f"placeholder `{{{name}}}` names no field{_near(first, types)}; write {{{{{name}}}}} for the text itself"
+        return f"placeholder `{{{name}}}` names no field (`{{{{{name}}}}}` is the text itself){_near(first, types)}"
     at = types[first]
     for part in rest:
         if not (isinstance(at, type) and issubclass(at, BaseModel)):
@@ -85,7 +85,7 @@ def _fault(name: str, types: Mapping[str, Any], secret: frozenset[str]) -> str:
 
 def _near(name: str, known: Mapping[str, Any]) -> str:
     near = get_close_matches(name, list(known), n=1)
-    return f"; did you mean `{{{near[0]}}}`?" if near else f" (there are {', '.join(known) or 'none'})"
+    return f"; did you mean `{{{near[0]}}}`?" if near else f"; there are {', '.join(known) or 'none'}"
 
 
 def _types_of(known: type[BaseModel] | Mapping[str, Any]) -> dict[str, Any]:

@@ -151,7 +151,7 @@ def test_at_a_limit_the_agent_can_stop_without_an_answer() -> None:
     ("model", "diagnosis"),
     [
         (FunctionModel(lambda r: call("crash", why=f"{len(r.messages)}")), "same tool failing: `crash` failed in 3"),
-        (FunctionModel(lambda r: call("add", a=1, b=1)), 'same call repeated: `add(\'{"a":1,"b":1}\')` 3 times'),
+        (FunctionModel(lambda r: call("add", a=1, b=1)), 'same call repeated: `add({"a":1,"b":1})` 3 times'),
         (FunctionModel(lambda r: call("add", a=len(r.messages), b=1)), "still asking for new tools: its last 3 calls"),
     ],
     ids=["failing", "repeated", "new"],
