@@ -64,8 +64,8 @@ def test_all_faults_of_a_template_are_told() -> None:
         "placeholder `{verdict.advise}`: `Verdict` has no field `advise`; did you mean `{advice}`?",
         "placeholder `{topic.upper}` looks for `upper` in what is no model",
         "placeholder `{key}` would put the secret field `key` into a prompt",
-        "placeholder `{whatever_else}` names no field (there are topic, notes, verdict, key, when, count); "
-        "write {{whatever_else}} for the text itself",
+        "placeholder `{whatever_else}` names no field (`{{whatever_else}}` is the text itself); "
+        "there are topic, notes, verdict, key, when, count",
     ]
 
 
