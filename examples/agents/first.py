@@ -13,7 +13,7 @@ from examples.triage.desk import HERE
 from flowagent.agents import Agent
 from flowagent.models import Model, ModelRequest
 from flowagent.testing import Scripted, call
-from flowagent.tools.builtin.calculator import calculate
+from flowagent.tools.builtin import calculate
 
 
 def invoice_lines(number: int) -> list[str]:

@@ -27,7 +27,7 @@ from flowagent.agents import Agent, SaveTo
 from flowagent.errors import ToolRetry
 from flowagent.models import ModelRequest
 from flowagent.testing import FunctionModel, Step, call, say
-from flowagent.tools.builtin.files import Files
+from flowagent.tools.builtin import Files
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 

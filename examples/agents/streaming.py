@@ -24,7 +24,7 @@ from flowagent.agents.printing import cost_line, print_stream
 from flowagent.core.events import ModelCalled, TextDelta, ToolEnded, ToolStarted
 from flowagent.models import Model, ModelRequest
 from flowagent.testing import Scripted, call, calls
-from flowagent.tools.builtin.files import Files
+from flowagent.tools.builtin import Files
 
 files = Files(HERE / "attachments")
 agent = Agent(

@@ -18,7 +18,7 @@ from examples.agents.model import MODEL, real_or
 from flowagent.agents import Agent
 from flowagent.models import Model, ModelRequest
 from flowagent.testing import FunctionModel, Step, call
-from flowagent.tools.builtin.calculator import calculate
+from flowagent.tools.builtin import calculate
 from flowagent.tools.openapi import OpenAPITools
 
 QUESTION: Final = "Does invoice 2041 add up? If not: by how much is it wrong, and which line costs just that?"

@@ -11,8 +11,7 @@ import os
 from pathlib import Path
 
 from flowagent.agents import Agent
-from flowagent.tools.builtin.calculator import calculate
-from flowagent.tools.builtin.files import Files
+from flowagent.tools.builtin import Files, calculate
 
 MODEL = os.environ.get("FLOWAGENT_MODEL", "anthropic:claude-haiku-4-5")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from flow import ROUNDS, Text, graph
 
 from flowagent.agents import using
-from flowagent.testing import Scripted, say
+from flowagent.testing import Scripted, Step, say
 
 
-def verdict(points: int, advice: str = "", *, ok: bool = False) -> object:
+def verdict(points: int, advice: str = "", *, ok: bool = False) -> Step:
     """What the critic says in one round."""
     return say({"ok": ok, "points": points, "advice": advice})
 

@@ -12,8 +12,7 @@ from pathlib import Path
 
 from flowagent import Limits
 from flowagent.agents import Agent
-from flowagent.tools.builtin.calculator import calculate
-from flowagent.tools.builtin.files import Files
+from flowagent.tools.builtin import Files, calculate
 
 MODEL = os.environ.get("FLOWAGENT_MODEL", "anthropic:claude-haiku-4-5")
 
