@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
-from flowagent.core.usage import Usage
+from flowagent.core.usage import NO_USAGE, Usage
 from flowagent.errors import ModelError
 from flowagent.models.accepted import accepted
 from flowagent.models.base import ModelRequest, Profile, Reply, StreamPart, drained
@@ -284,7 +284,15 @@ class RemoteModel(ABC):
 
     def _modules(self) -> tuple[ModuleType, ModuleType]:
         """The provider's package and its HTTP client, imported when the first request is made."""
-        return importlib.import_module(self.package), importlib.import_module("httpx2")
+        try:
+            return importlib.import_module(self.package), importlib.import_module("httpx2")
+        except ImportError as error:
+            raise ModelError(
+                f"{self.name} was not asked, as the package `{self.package}` cannot be imported ({error}): install it "
+                f"with `pip install {self.package}`",
+                kind="unsupported",
+                model=self.name,
+            ) from error
 
     def _errors(self) -> tuple[type[Exception], ...]:
         """What the package may raise: its own errors, those of its HTTP client, and those of JSON and UTF-8."""
@@ -300,6 +308,7 @@ class RemoteModel(ABC):
             f"{self.name} was not asked, as there is no API key: set {variable} or pass api_key=",
             kind="auth",
             model=self.name,
+            usage=NO_USAGE,
         )
 
     @abstractmethod

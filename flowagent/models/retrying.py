@@ -139,5 +139,5 @@ def _last(error: ModelError, policy: Retrying, attempts: int, spent: Usage) -> M
         retry_after=error.retry_after,
         request_id=error.request_id,
         partial=error.partial,
-        usage=spent or None,
+        usage=spent,
     )

@@ -7,6 +7,7 @@ import traceback
 
 import pytest
 
+from flowagent.core.usage import NO_USAGE
 from flowagent.models.openai_chat import OpenAICompatible
 from tests.models.asking import asked
 from tests.models.failing import failed
@@ -69,7 +70,7 @@ async def test_without_a_key_nothing_is_asked_and_the_error_says_what_to_do(
     for variable in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY"):
         monkeypatch.delenv(variable, raising=False)
     error = await failed(api.open(server.url, api_key=None))
-    assert (error.kind, error.retryable, error.usage) == ("auth", False, None)
+    assert (error.kind, error.retryable, error.usage) == ("auth", False, NO_USAGE)
     assert api.variable in str(error)
     assert server.asked == []
 
