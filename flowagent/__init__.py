@@ -20,6 +20,7 @@ from flowagent.core.reducers import (
 from flowagent.core.run import Run
 from flowagent.core.secret import secret
 from flowagent.core.state import State, replace
+from flowagent.core.usage import Usage
 from flowagent.core.version import VERSION as __version__  # noqa: N811  # the name that tools look for
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "Send",
     "State",
     "Update",
+    "Usage",
     "__version__",
     "add",
     "append",

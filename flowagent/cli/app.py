@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable, Sequence
 from typing import Annotated, Final, cast
@@ -280,6 +281,32 @@ def play(
     """Watch a real workflow run, be killed, resume, ask, and finish. Needs a checkout of the repository."""
     arguments = [*(("--out", out) if out is not None else ()), *(("--ask",) if ask else ()), *context.args]
     _end(lambda _: demo.play(arguments))
+
+
+@app.command("doctor")
+def examine(
+    *,
+    model: Annotated[
+        str, typer.Option("--model", metavar="MODEL", help="PROVIDER:NAME, or MODULE:OBJECT for a model made in code.")
+    ],
+    base_url: Annotated[
+        str | None, typer.Option("--base-url", metavar="URL", help="Where the provider is, if not where it always is.")
+    ] = None,
+    prompted: Annotated[
+        bool, typer.Option("--prompted", help="Write tools into the prompt, for models that call none by themselves.")
+    ] = False,
+    tool: Annotated[
+        str | None, typer.Option("--tool", metavar="MODULE:TOOL", help="A tool of yours to try; needs --ask.")
+    ] = None,
+    ask: Annotated[str | None, typer.Option("--ask", metavar="TEXT", help="A question that needs the tool.")] = None,
+    seconds: Annotated[float, typer.Option("--seconds", metavar="S", help="How long each step may take.")] = 120.0,
+    as_json: AsJson = False,
+) -> None:
+    """Ask a model plainly, then with a stub tool, then with a real one, and tell which link breaks."""
+    # Loaded here, as it loads all of agents, models and tools, which no other command needs.
+    doctor = importlib.import_module("flowagent.cli.doctor")
+    wanted = doctor.Wanted(model=model, base_url=base_url, prompted=prompted, tool=tool, ask=ask, seconds=seconds)
+    _end(lambda output: doctor.doctor(wanted, output), as_json=as_json)
 
 
 # -- the end -----------------------------------------------------------------------------------------------------------

@@ -71,30 +71,48 @@ def load_graph(text: str) -> Graph[Any, Any]:
     return found  # pyright: ignore[reportUnknownVariableType]  # of whatever state
 
 
-def load_deps(text: str) -> Any:
+def load_object(text: str, option: str) -> Any:
+    """The value that a target names.
+
+    Args:
+        text: the target.
+        option: the option that it was given by, for messages.
+
+    Raises:
+        CommandError: there is none.
+        UserCodeError: importing it failed.
+    """
+    target = parsed(text)
+    if not target.name:
+        raise CommandError(f"{option} {text}: which object of it? Write {text}:NAME")
+    return _attribute(target, _module(target))
+
+
+def load_deps(text: str, option: str = "--deps") -> Any:
     """The value that a target names; a function or class is called without arguments and gives it.
+
+    Args:
+        text: the target.
+        option: the option that it was given by, for messages.
 
     Raises:
         CommandError: there is none.
         UserCodeError: importing or calling it failed.
     """
-    target = parsed(text)
-    if not target.name:
-        raise CommandError(f"--deps {text}: which object of it? Write {text}:NAME")
-    found = _attribute(target, _module(target))
+    found = load_object(text, option)
     if not (inspect.isclass(found) or inspect.isroutine(found)):
         return found
     try:
         inspect.signature(found).bind()
     except (TypeError, ValueError) as error:
-        raise CommandError(f"--deps {text}: it has to be callable without arguments ({error})") from error
+        raise CommandError(f"{option} {text}: it has to be callable without arguments ({error})") from error
     try:
         made = found()
     except Exception as error:
-        raise UserCodeError(f"--deps {text}: calling it failed: {told(error)}") from error
+        raise UserCodeError(f"{option} {text}: calling it failed: {told(error)}") from error
     if inspect.iscoroutine(made):
         made.close()
-        raise CommandError(f"--deps {text}: it is async; name a plain function, or an object")
+        raise CommandError(f"{option} {text}: it is async; name a plain function, or an object")
     return made
 
 

@@ -26,6 +26,7 @@ from flowagent.models.accepted import accepted
 from flowagent.models.base import ModelRequest, Profile, Reply, StreamPart, drained
 from flowagent.models.clients import Clients
 from flowagent.models.failures import Asked, Failed, fault_of, kind_of, told
+from flowagent.models.halves import Halves, whole
 from flowagent.models.messages import AssistantMessage
 from flowagent.models.metering import LOST, REFUSED
 from flowagent.models.permission import check_allowed
@@ -219,16 +220,16 @@ class RemoteModel(ABC):
     async def _attempt(self, call: Call, timeout: float | None, secrets: list[str]) -> AsyncGenerator[StreamPart]:
         begun = perf_counter()
         first: float | None = None
-        reader = self._reader()
+        reader, halves = self._reader(), Halves()
         async with aclosing(self._told(call, timeout, secrets, reader)) as parts:
             async for part in parts:
                 first = perf_counter() - begun if first is None else first
-                yield part
+                yield halves.more(part)
         finished = reader.finished()
         if finished is None:
             raise self._cut_off(reader)
         message, raw = finished
-        yield Reply(message=message, raw=raw, seconds=perf_counter() - begun, first_token=first)
+        yield Reply(message=whole(message), raw=raw, seconds=perf_counter() - begun, first_token=first)
 
     async def _told(
         self, call: Call, timeout: float | None, secrets: list[str], reader: Reader

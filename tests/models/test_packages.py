@@ -25,7 +25,8 @@ g.chain(START, "one", "END")
 assert g.run_sync(Count(n=1)).state.n == 2
 for model in ("openai:gpt-5.5", "anthropic:claude-haiku-4-5"):
     try:
-        nowhere = open_model(model, base_url="http://127.0.0.1:9", api_key="sk-test-123456", retrying=Retrying(attempts=1))
+        options = {"base_url": "http://127.0.0.1:9", "api_key": "sk-test-123456", "retrying": Retrying(attempts=1)}
+        nowhere = open_model(model, **options)
         Agent(nowhere).run_sync("hi")
     except ModelError as error:
         print(model.partition(":")[0], error.kind, "pip install" in str(error))
