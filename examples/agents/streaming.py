@@ -21,7 +21,7 @@ from examples.agents.model import MODEL, real_or
 from examples.triage.desk import HERE
 from flowagent.agents import Agent, AgentResult
 from flowagent.agents.printing import cost_line, print_stream
-from flowagent.core.events import ModelCalled, TextDelta, ToolEnded, ToolStarted
+from flowagent.events import ModelCalled, TextDelta, ToolEnded, ToolStarted
 from flowagent.models import Model, ModelRequest
 from flowagent.testing import Scripted, call, calls
 from flowagent.tools.builtin import Files
