@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from flowagent.core.policies import Limits
@@ -11,11 +11,14 @@ from flowagent.errors import GraphError, ModelError
 if TYPE_CHECKING:
     from flowagent.agents.agent import Agent
 
+_SEVERAL: Final = ("tools", "checks", "guards", "hooks", "examples")
 _LEAST: Final = {"output_retries": 0, "tool_errors": 1, "parallel_tools": 1, "max_result_tokens": 1}
 
 
 def faults_of(agent: Agent[Any, Any]) -> list[str]:
     """All that is wrong with an agent, a line each."""
+    if faults := _lists(agent):
+        return faults  # nothing else could be looked at
     return [
         *_told(lambda: agent.opened),
         *_limits(agent.limits),
@@ -24,6 +27,22 @@ def faults_of(agent: Agent[Any, Any]) -> list[str]:
         *agent.toolbox.faults(),
         *_told(lambda: agent.delegates),
     ]
+
+
+def _lists(agent: Agent[Any, Any]) -> list[str]:
+    """Options that take several things and were given one, or a text, whose characters would be taken for them."""
+    given: dict[str, object] = {name: getattr(agent, name) for name in _SEVERAL}
+    return [
+        f"{name}= takes a list, such as {name}=[{_named(value)}]"
+        for name, value in given.items()
+        if isinstance(value, str) or not isinstance(value, Sequence)
+    ]
+
+
+def _named(value: object) -> str:
+    if isinstance(value, str):
+        return repr(value)
+    return str(getattr(value, "__name__", f"{type(value).__name__}(...)"))
 
 
 def _told(make: Callable[[], object]) -> list[str]:
