@@ -75,6 +75,8 @@ async def print_stream(
 
 def cost_line(usage: Usage) -> str:
     """What was spent, in a line."""
+    if not usage:
+        return "nothing was spent"
     tokens = "tokens unknown" if usage.tokens is None else f"{usage.tokens} tokens"
     cost = "" if usage.cost is None else f", ${usage.cost:.4f}"
     more = " or more" if usage.unmeasured and usage.tokens is not None else ""
