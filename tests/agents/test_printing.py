@@ -10,7 +10,7 @@ from rich.console import Console
 
 from flowagent.agents import Agent, Guard
 from flowagent.agents.printing import print_request, print_result, print_stream
-from flowagent.models import ModelRequest, user
+from flowagent.models import ModelRequest, UserMessage, user
 from flowagent.models.base import TextDelta, Waiting
 from flowagent.stores import MemoryStore
 from flowagent.testing import Scripted, after, call, fail, say, think
@@ -114,10 +114,12 @@ def test_a_result_that_is_none_yet_says_what_it_waits_for() -> None:
 
 
 def test_a_result_without_an_answer_says_why_there_is_none() -> None:
+    def manners(message: UserMessage) -> str:
+        return f"too rude: {message.text}"
+
     out = console()
-    blocked = Agent(Scripted(), guards=[Guard(lambda message: "too rude", "input", name="manners")])
-    print_result(blocked.run_sync("You!"), console=out)
+    print_result(Agent(Scripted(), guards=[Guard(manners, "input")]).run_sync("You!"), console=out)
     assert text_of(out).splitlines() == [
-        "ended without an answer (blocked): manners: too rude",
+        "ended without an answer (blocked): manners: too rude: You!",
         "nothing was spent",
     ]
