@@ -66,6 +66,7 @@ clerk = Agent(
     ),
     guard_invention=True,
     tools=[customer],
+    settings={"max_tokens": 600},
 )
 
 ticket = Graph("ticket", Ticket, deps=Desk)

@@ -54,10 +54,10 @@ def script() -> Model:
 def main(argv: Sequence[str] | None = None) -> int:
     """Starts the service, asks, and stops it."""
     with serving() as url, real_or(script()):
-        agent = auditor(url)
-        result = agent.run_sync(QUESTION)
-        print(result.output)
-        print(f"tools: {', '.join(tool['name'] for tool in agent.tool_schemas())}")
+        result = auditor(url).run_sync(QUESTION)
+    print(result.output)
+    called = [one.name for message in result.messages if message.role == "assistant" for one in message.calls]
+    print(f"called: {', '.join(called) or 'nothing'}")
     return 0
 
 

@@ -54,6 +54,7 @@ writer = Agent(
         "Write the reply to the ticket, in at most six sentences.",
         "If there is an earlier draft, follow the advice and keep what was not criticised.",
     ),
+    settings={"max_tokens": 600},
 )
 critic = Agent(
     MODEL,

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from examples.agents import (
+    billing_service,
     coder,
     first,
     model,
@@ -256,8 +257,14 @@ def test_operations_of_a_service_are_tools(capsys: pytest.CaptureFixture[str]) -
     assert with_openapi.main() == 0
     assert capsys.readouterr().out == (
         "No: its total is 25.00 too high, which is the price of one `Label roll 62 mm`.\n"
-        "tools: getInvoice, findCustomer, calculate\n"
+        "called: getInvoice, calculate\n"
     )
+
+
+async def test_the_service_s_operation_that_deletes_is_none_of_the_model_s() -> None:
+    with billing_service.serving() as url:
+        loaded = await with_openapi.auditor(url).toolbox.load()
+    assert [tool.name for tool in loaded.tools] == ["getInvoice", "findCustomer", "calculate"]
 
 
 def test_a_failing_test_goes_back_to_the_coder_with_what_it_said(capsys: pytest.CaptureFixture[str]) -> None:
