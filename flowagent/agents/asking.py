@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import time
 from collections.abc import Generator, Mapping
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
@@ -68,18 +69,32 @@ async def ask(model: Model, request: ModelRequest, ctx: Context[Any, Any]) -> Re
     Raises:
         ModelError: it did not answer; what that cost is counted, too.
     """
+    ctx.tell(events.ModelAsked, model=model.name, asked=request)
+    began = time.perf_counter()
     try:
         if ctx.is_watched:
             reply = await _watched(model, request, ctx)
         else:
             reply = await model.request(request)
     except ModelError as error:
-        ctx.spend(spent_on(error))
+        usage = spent_on(error)
+        ctx.spend(usage)
+        ctx.tell(
+            events.ModelFailed,
+            model=model.name,
+            asked=request,
+            kind=error.kind,
+            message=str(error),
+            usage=usage,
+            seconds=time.perf_counter() - began,
+        )
         raise
     ctx.spend(reply.usage)
     ctx.tell(
         events.ModelCalled,
         model=model.name,
+        asked=request,
+        reply=reply,
         request=ctx.spent.requests,
         usage=reply.usage,
         seconds=reply.seconds,

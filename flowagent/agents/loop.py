@@ -103,6 +103,7 @@ class Steps:
         """Ask the model, or go on with calls that had to wait."""
         agent = self._agent
         loaded = await agent.toolbox.load()
+        hold_secrets(loaded, ctx)
         step = deciding.before(agent.rules, state, ctx.spent)
         if isinstance(step, Move):
             return self._gone(step, ctx)
@@ -235,6 +236,18 @@ class Steps:
         if state.outcomes:
             said = [*said, user(feedback(attempt))]
         return Goto(MODEL, {"messages": said, "outcomes": Replace([]), "attempts": [attempt]})
+
+
+def hold_secrets(loaded: Loaded, ctx: Context[Any, Any]) -> None:
+    """Refuse tools with secret arguments where these could be read: they stand in the conversation, which is stored.
+
+    Raises:
+        UnstorableError: the run's store is not encrypted.
+    """
+    for tool in loaded.tools:
+        if tool.body is not None and tool.body.secrets:
+            names = ", ".join(f"`{name}`" for name in sorted(tool.body.secrets))
+            ctx.hold_secret(f"the argument {names} of tool `{tool.name}`, which models write into the conversation,")
 
 
 def stopped(agent: str, ending: Ending, usage: Any) -> AgentStopped:

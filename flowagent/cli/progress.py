@@ -17,7 +17,9 @@ from flowagent.core.events import (
     Asked,
     Emitted,
     Event,
+    ModelAsked,
     ModelCalled,
+    ModelFailed,
     ModelWaits,
     OfModel,
     RunEnded,
@@ -92,22 +94,23 @@ def line_of(event: Event) -> str | None:
             return f"  asks    {event.question.id}: {event.question.text}"
         case Emitted() | Warned():
             return f"  {_said(event)}"
-        case TextDelta() | ModelCalled() | ModelWaits() | ToolStarted() | ToolEnded():
-            return _of_model(event)
         case RunEnded():
             return None
         case _:
-            assert_never(event)
+            return _of_model(event)
 
 
 def _of_model(event: OfModel) -> str | None:
     """What models and tools do; text comes in pieces that are no lines, and stands in the state when it is whole."""
     match event:
-        case TextDelta():
+        case TextDelta() | ModelAsked():
             return None
         case ModelCalled():
             cost = _cost(event.usage)
             return f"  model   {event.task_id}: {event.model} answered in {event.seconds:.2f} s{cost} ({event.finish})"
+        case ModelFailed():
+            cost = _cost(event.usage)
+            return f"  model   {event.task_id}: {event.model} failed in {event.seconds:.2f} s{cost} ({event.kind})"
         case ModelWaits():
             return f"  waits   {event.task_id}: {event.model} ({event.kind}: {event.message}), {event.seconds:.1f} s"
         case ToolStarted():
@@ -191,7 +194,7 @@ class Board:
         if isinstance(event, (Emitted, Warned)):
             self._live.console.print(Text(safe(_said(event)), "yellow" if isinstance(event, Warned) else ""))
             return
-        if isinstance(event, (TextDelta, ModelCalled, ModelWaits, ToolStarted, ToolEnded)):
+        if not isinstance(event, (TaskStarted, TaskDone, TaskFailed, Asked)):
             return  # what a node does inside stands in its row when it is done
         self._count(self.rows.setdefault((*event.path, event.node), Row()), event)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
 
@@ -89,7 +89,7 @@ def document(run: Run[Any], way: Way) -> dict[str, Any]:
         "replayed": run.replayed,
         "state": plain_state(run),
         "unmerged": list(run.unmerged),
-        "questions": [asdict(question) for question in run.questions],
+        "questions": [question.plain() for question in run.questions],
         "errors": [plain_error(error) for error in run.errors],
         "warnings": list(run.warnings),
         "usage": run.usage.plain(),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final, cast, get_args
 
@@ -115,7 +115,7 @@ def _document(story: Story, loaded: Run[Any] | None, store: str) -> dict[str, An
         **_summary(story.info),
         "reason": story.reason,
         "steps": [_plain_step(step) for step in story.steps],
-        "questions": [asdict(question) for question in story.questions],
+        "questions": [question.plain() for question in story.questions],
         "errors": [{"task": step.task, "node": step.node, "errors": list(step.errors)} for step in story.errors],
         "store": store,
     } | ({} if loaded is None else {"state": report.plain_state(loaded)})

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 from flowagent.core import questions
 from flowagent.core.accounts import Amounts
 from flowagent.core.context import Context
-from flowagent.core.events import Event, Warned
+from flowagent.core.events import Event, TaskStarted, Warned
 from flowagent.core.facts import Question
 from flowagent.core.fields import codec_of
 from flowagent.core.loops import inline
@@ -295,8 +295,9 @@ def run_inline(engine: Engine, task: Task, item: Any) -> Outcome:
     """Call a sync function on the loop's own thread; only when nothing else could run there."""
     function = function_of(task)
     arguments, view, attempt = prepared(engine, task, function, item, is_inline=True)
+    context = engine.teller.started(task)
     started = time.perf_counter()
-    returned, error = call_inline(engine.is_interrupted, function.call, *arguments)
+    returned, error = call_inline(engine.is_interrupted, context, function.call, *arguments)
     outcome = Outcome(task, time.perf_counter() - started, returned, error, view=view)
     if attempt is not None:
         attempt.close(outcome)
@@ -304,12 +305,12 @@ def run_inline(engine: Engine, task: Task, item: Any) -> Outcome:
 
 
 def call_inline(
-    is_interrupted: Callable[[], bool], call: Callable[..., Any], *arguments: Any
+    is_interrupted: Callable[[], bool], context: contextvars.Context, call: Callable[..., Any], *arguments: Any
 ) -> tuple[Any, BaseException | None]:
-    """What a sync function gives or raises when it is called on the loop's own thread, in a context of its own."""
+    """What a sync function gives or raises when it is called on the loop's own thread, in its own context."""
     inline.running = True
     try:
-        return contextvars.copy_context().run(call, *arguments), None
+        return context.run(call, *arguments), None
     except KeyboardInterrupt as error:
         if is_interrupted():
             raise
@@ -346,6 +347,7 @@ async def run_beside(engine: Engine, task: Task, item: Any, delay: float) -> Out
     """Call a function as one of several things that go on: async ones on the loop, sync ones in a thread."""
     if delay > 0:
         await asyncio.sleep(delay)
+    engine.teller.of(TaskStarted, task)  # in this attempt's own context variables
     function = function_of(task)
     arguments, view, attempt = prepared(engine, task, function, item, is_inline=False)
     started = time.perf_counter()

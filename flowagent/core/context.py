@@ -212,6 +212,17 @@ class Context(Generic[DepsT_co, StateT_co]):
         """
         self._port.tell(kind, facts)
 
+    def hold_secret(self, what: str) -> None:
+        """Refuse to go on with something secret where the run's store could show it to others.
+
+        Args:
+            what: what is secret, for the message.
+
+        Raises:
+            UnstorableError: the store is not encrypted.
+        """
+        self._port.hold_secret(what)
+
     # -- what is spent -----------------------------------------------------------------------------------------------
 
     def spend(self, usage: Usage) -> None:

@@ -10,14 +10,15 @@ import asyncio
 import contextvars
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from flowagent.core import journal, reasons
 from flowagent.core.attempts import Outcome, run_beside, run_inline, wait_again
-from flowagent.core.events import RunEnded, RunStarted, TaskStarted
+from flowagent.core.events import RunEnded, RunStarted
 from flowagent.core.facts import Question
 from flowagent.core.lane import Lane
+from flowagent.core.listening import NOTHING_CARRIED, Hears
 from flowagent.core.loops import own_loop
 from flowagent.core.machine import Machine
 from flowagent.core.nodes import GateNode
@@ -27,7 +28,7 @@ from flowagent.core.recorder import Recorder
 from flowagent.core.records import Status
 from flowagent.core.scope import Task
 from flowagent.core.settler import Settler, item_of
-from flowagent.core.teller import Listener, Teller
+from flowagent.core.teller import Teller, path_of
 from flowagent.errors import RunConflict, StoreError
 
 if TYPE_CHECKING:
@@ -44,7 +45,8 @@ class Engine:
         deps: what nodes get as `ctx.deps`.
         limits: how far this call may go.
         durability: what is stored when.
-        listener: is told every event; one that raises harms nothing.
+        listeners: are told every event; none of them raises.
+        carried: what the observers of the call that started the run wanted kept, if this one goes on with it.
         own_loop: whether the loop is ours, so that sync nodes may run on it when nothing else could.
         keeps_questions: whether the store is one that somebody can answer questions in later.
         is_interrupted: whether the caller went away (Ctrl-C, a stream that was left), which is no cancellation.
@@ -61,7 +63,8 @@ class Engine:
         deps: Any = None,
         limits: Limits,
         durability: Durability = "step",
-        listener: Listener | None = None,
+        listeners: Sequence[Hears] = (),
+        carried: Mapping[str, str] = NOTHING_CARRIED,
         own_loop: bool = False,
         keeps_questions: bool = True,
         is_interrupted: Callable[[], bool] = lambda: False,
@@ -79,7 +82,8 @@ class Engine:
         self.keeps_secrets = bool(getattr(store, "keeps_secrets", False))
         self.executed = 0
         self.reason = ""
-        self.teller = Teller(self.run_id, listener, clock)
+        self.teller = Teller(self.run_id, listeners, clock)
+        self._carried = carried
         self._recorder = Recorder(store, lease, machine, durability, weight)
         self.purse = Purse(machine, limits)
         self._settler = Settler(self.run_id, machine, self._recorder, self.teller, self.purse, clock)
@@ -109,7 +113,7 @@ class Engine:
             StoreError: the store cannot save; what was stored is resumable.
         """
         self.lease.on_cancel = self._wake_from_anywhere()
-        self.teller.tell(RunStarted, graph=self.machine.root.topology.name, resumed=resumed)
+        self._tell_start(resumed=resumed)
         try:
             status = await self._go_on()
         except BaseException as error:
@@ -117,6 +121,13 @@ class Engine:
             raise
         await self._end(status)
         return status
+
+    def _tell_start(self, *, resumed: bool) -> None:
+        self.teller.tell(RunStarted, graph=self.machine.root.topology.name, resumed=resumed, carried=self._carried)
+        if self.teller.is_heard and resumed:
+            inside = [task for task in self.machine.tasks.values() if task.child is not None and not task.closing]
+            for task in sorted(inside, key=lambda task: len(path_of(task))):  # outermost first
+                self._settler.tell_opened(task)
 
     async def _go_on(self) -> Status:
         recorder = self._recorder
@@ -185,8 +196,6 @@ class Engine:
         return bool(ready) and ready[0].place.is_router
 
     def _run_inline(self, task: Task) -> None:
-        if self.teller.is_heard:
-            self.teller.of(TaskStarted, task)
         self._settle(run_inline(self, task, item_of(task)))
 
     async def _launch(self, task: Task) -> None:
@@ -195,7 +204,6 @@ class Engine:
             if not self._settler.begin_once(task):
                 return
             await self._recorder.flush(at_once=True)
-        self.teller.of(TaskStarted, task)
         self.fly(task, 0.0)
 
     # -- what is in flight -----------------------------------------------------------------------------------------

@@ -5,7 +5,8 @@ Events are for watching and are not stored; what must be known afterwards is in 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from flowagent.core.facts import Failure, Question
@@ -47,15 +48,30 @@ class _OfTask(_Told):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStarted(_Told):
-    """The run starts, or goes on (`resumed`)."""
+    """The run starts, or goes on (`resumed`).
+
+    Args:
+        graph: the name of its graph.
+        resumed: whether it was started by an earlier call.
+        carried: what the observers of that call wanted kept, such as where its trace is; else empty.
+    """
 
     graph: str
     resumed: bool
+    carried: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskStarted(_OfTask):
-    """An attempt begins."""
+    """An attempt begins; or a nested graph, which goes on in a resumed run.
+
+    Args:
+        opens: the name of the graph that it opens; None for a task that calls a function.
+        is_agent: whether that is the graph of an agent.
+    """
+
+    opens: str | None = None
+    is_agent: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,11 +164,47 @@ class ToolEnded(_OfTask):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ModelAsked(_OfTask):
+    """A model is asked.
+
+    Args:
+        model: who, as `provider:model`.
+        asked: the `ModelRequest`; the same object in the event that tells how it ended.
+    """
+
+    model: str
+    asked: Any = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFailed(_OfTask):
+    """A model did not answer, for all its retries.
+
+    Args:
+        model: who, as `provider:model`.
+        asked: the `ModelRequest`.
+        kind: what kind of failure it was, such as `rate_limit`.
+        message: what the provider said.
+        usage: what it cost all the same.
+        seconds: from the request to the failure.
+    """
+
+    model: str
+    asked: Any = field(repr=False)
+    kind: str
+    message: str
+    usage: Usage
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCalled(_OfTask):
     """A model has answered.
 
     Args:
         model: who, as `provider:model`.
+        asked: the `ModelRequest`, if who tells this had one.
+        reply: the `Reply`, likewise.
         request: which request of the conversation it was, from 1.
         usage: what it cost, retries included.
         seconds: from the request to the end of the reply.
@@ -161,6 +213,8 @@ class ModelCalled(_OfTask):
     """
 
     model: str
+    asked: Any = field(default=None, repr=False)
+    reply: Any = field(default=None, repr=False)
     request: int
     usage: Usage
     seconds: float
@@ -201,7 +255,7 @@ class RunEnded(_Told):
     status: Status
 
 
-OfModel: TypeAlias = TextDelta | ToolStarted | ToolEnded | ModelCalled | ModelWaits
+OfModel: TypeAlias = TextDelta | ToolStarted | ToolEnded | ModelAsked | ModelCalled | ModelFailed | ModelWaits
 """What models and their tools do inside a task."""
 
 Event: TypeAlias = RunStarted | TaskStarted | TaskDone | TaskFailed | Asked | Emitted | OfModel | Warned | RunEnded

@@ -72,3 +72,10 @@ class Question:
     schema: Any = None
     purpose: Literal["ask", "once"] = "ask"
     about: Any = None
+
+    def plain(self) -> dict[str, Any]:
+        """It as JSON data; what it is about only where it is about something."""
+        told = {one.name: getattr(self, one.name) for one in fields(self)}
+        if self.about is None:
+            del told["about"]
+        return told

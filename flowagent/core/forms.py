@@ -70,7 +70,7 @@ def _started() -> CoreSchema:
         "nodes": _named(_holding({"kind": _TEXT}, {"child": shape})),
         "edges": core_schema.list_schema(core_schema.tuple_schema([_TEXT, _TEXT, kind])),
     }
-    record = _record(graph=_TEXT, fingerprint=_TEXT, shape=shape, input=_named(_ANY))
+    record = _record({"carried": _named(_TEXT)}, graph=_TEXT, fingerprint=_TEXT, shape=shape, input=_named(_ANY))
     return core_schema.definitions_schema(record, [_holding(parts, ref="shape")])
 
 

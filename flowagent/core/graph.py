@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import AsyncGenerator, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypedDict, cast
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import networkx as nx
 
     from flowagent.core.check import Checked
+    from flowagent.core.listening import Listener
     from flowagent.core.runs import Options
     from flowagent.core.stored import Place
     from flowagent.core.topology import Topology
@@ -40,6 +41,8 @@ class RunOptions(TypedDict, total=False):
         limits: how far this call may go; `Limits()` by default.
         on_failure: what a failed task does to the rest: `"finish"` (default), `"continue"` or `"cancel"`.
         durability: what is stored when: `"step"` (default), `"fast"` or `"exit"`.
+        listeners: functions that are called with every event, and observers; see `listening`, which has all runs of a
+            block heard.
     """
 
     store: StoreLike | None
@@ -47,6 +50,7 @@ class RunOptions(TypedDict, total=False):
     limits: Limits
     on_failure: OnFailure
     durability: Durability
+    listeners: Sequence[Listener]
 
 
 class Graph(Builder[StateT, DepsT], Generic[StateT, DepsT]):
@@ -361,9 +365,10 @@ def _addition(
     return module.Addition(answers=answers or {}, retry=retry or {}, resolve=resolve or {})
 
 
-def _options(given: RunOptions, listener: Any = None) -> Options:
-    wanted = {name: value for name, value in given.items() if name != "store"}
-    return cast("Options", _runs().Options(**wanted, listener=listener))
+def _options(given: RunOptions, *also: Listener) -> Options:
+    wanted: dict[str, Any] = {name: value for name, value in given.items() if name != "store"}
+    wanted["listeners"] = (*wanted.get("listeners", ()), *also)
+    return cast("Options", _runs().Options(**wanted))
 
 
 @asynccontextmanager

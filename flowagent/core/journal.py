@@ -7,7 +7,6 @@ Values stand in it as the JSON that their codec made; nothing is encoded twice.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -163,10 +162,7 @@ def failed(
 
 def asked(question: Question, at: float, usage: Usage | None = None) -> bytes:
     """A task asks something."""
-    told = asdict(question)
-    if question.about is None:
-        del told["about"]  # as in all records before there was one
-    return _with(to_json({**told, "at": round(at, 3)}), usage)
+    return _with(to_json({**question.plain(), "at": round(at, 3)}), usage)
 
 
 def answered(question: Question, data: bytes, at: float) -> bytes:

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Protocol
 
 from flowagent.core.attempts import call_inline
-from flowagent.core.events import TaskStarted
 from flowagent.core.machine import Machine
 from flowagent.core.scope import Task
 from flowagent.core.settler import Settler
@@ -58,11 +57,10 @@ class Lane:
         call = task.place.plain
         while call is not None:
             machine.take(task)
-            if teller.is_heard:
-                teller.of(TaskStarted, task)
+            context = teller.started(task)
             view = task.scope.handed(task.values)
             started = clock()
-            returned, error = call_inline(is_interrupted, call, view)
+            returned, error = call_inline(is_interrupted, context, call, view)
             seconds = clock() - started
             port.executed += 1
             delay = settler.take(task, returned, view, seconds) if error is None else settler.fail(task, error, seconds)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from typing import Any, TypeAlias
 
 from pydantic import ValidationError
@@ -40,7 +39,7 @@ def export(machine: Machine) -> Data:
     return {
         "steps": machine.steps - sum(_begins_again(task) for task in machine.tasks.values()),
         "scope": _exported_scope(machine, machine.root),
-        "questions": [asdict(question) for question in machine.questions.values()],
+        "questions": [question.plain() for question in machine.questions.values()],
         "final": _dumped(machine.root.topology.schema, machine.root.values),
     }
 

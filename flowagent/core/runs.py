@@ -16,6 +16,7 @@ from pydantic import BaseModel
 
 from flowagent.core import journal, loops
 from flowagent.core.engine import Engine
+from flowagent.core.listening import NOTHING_CARRIED, Heard, Listener, heard, hold_to_listeners
 from flowagent.core.machine import Machine
 from flowagent.core.nodes import GateNode
 from flowagent.core.policies import Durability, Limits, OnFailure
@@ -25,7 +26,6 @@ from flowagent.core.run import Run
 from flowagent.core.secret import ENCRYPT
 from flowagent.core.shape import fingerprint, shape_of
 from flowagent.core.stored import Place, Position, as_run, hold_to_text, known, read, refuse_other_input, standing
-from flowagent.core.teller import Listener
 from flowagent.core.topology import Topology
 from flowagent.core.version import VERSION
 from flowagent.errors import FlowAgentError, GraphError, RunConflict, RunExists, RunFailed, StoreError
@@ -43,7 +43,7 @@ class Options:
         limits: how far it may go.
         on_failure: what a failed task does to the rest.
         durability: what is stored when.
-        listener: is told every event.
+        listeners: hear every event.
         raise_failed: whether a failed run is raised as `RunFailed`, or returned.
     """
 
@@ -51,7 +51,7 @@ class Options:
     limits: Limits = field(default_factory=Limits)
     on_failure: OnFailure = "finish"
     durability: Durability = "step"
-    listener: Listener | None = None
+    listeners: Sequence[Listener] = ()
     raise_failed: bool = True
 
     def __post_init__(self) -> None:
@@ -60,6 +60,7 @@ class Options:
                 raise FlowAgentError(f"{name}={getattr(self, name)!r}: it may be {', '.join(map(repr, words))}")
         if not isinstance(self.limits, Limits):  # pyright: ignore[reportUnnecessaryIsInstance]  # users pass anything
             raise FlowAgentError(f"limits= takes Limits(...), not {self.limits!r}")
+        hold_to_listeners(self.listeners)
 
 
 async def start(
@@ -75,19 +76,30 @@ async def start(
     """
     _refuse_lost_questions(place)
     _refuse_open_secrets(place)
-    if run_id is not None:
-        hold_to_text(run_id)
-    if run_id is not None and (found := await known(place.store, run_id)) is not None:
-        return await _start_again(place, found, given, options)
-    run_id = run_id if run_id is not None else uuid.uuid4().hex
+    is_new = run_id is None
+    run_id = uuid.uuid4().hex if run_id is None else run_id
+    hold_to_text(run_id)
+    with heard(place.topology, run_id, options.listeners) as by:
+        found = None if is_new else await known(place.store, run_id)
+        if found is not None:
+            return await _start_again(place, found, given, options, by)
+        return await _start_anew(place, given, run_id, options, by)
+
+
+async def _start_anew(
+    place: Place, given: BaseModel | Mapping[str, Any] | None, run_id: str, options: Options, by: Heard
+) -> Run[Any]:
+    """Start a run that the store does not know."""
     values, data = place.topology.schema.start(given, key=run_id)
     shape = shape_of(place.topology)
-    started = {
+    started: dict[str, Any] = {
         "graph": place.topology.name,
         "fingerprint": fingerprint(shape),
         "shape": shape,
         "versions": _versions(),
     }
+    if by.carried:
+        started["carried"] = by.carried
     body = journal.plain(time.time(), **started)[:-1] + b',"input":' + journal.fields_json(data) + b"}"
     try:
         lease = await place.store.create(
@@ -100,14 +112,14 @@ async def start(
     except RunExists:
         found = await known(place.store, run_id)  # somebody was faster by a moment
         assert found is not None, "a store that says a run exists knows it"
-        return await _start_again(place, found, given, options)
+        return await _start_again(place, found, given, options, by)
     machine = Machine(place.topology, values, on_failure=options.on_failure)
     machine.begin()
-    return await _drive(place, machine, lease, options, resumed=False, weight=(0, 0))
+    return await _drive(place, machine, lease, options, by, resumed=False, weight=(0, 0))
 
 
 async def _start_again(
-    place: Place, info: RunInfo, given: BaseModel | Mapping[str, Any] | None, options: Options
+    place: Place, info: RunInfo, given: BaseModel | Mapping[str, Any] | None, options: Options, by: Heard
 ) -> Run[Any]:
     """`run` with an id that the store knows: the same call twice does the work once."""
     position = await read(place, info, options.on_failure, accept_changes=False)
@@ -116,7 +128,7 @@ async def _start_again(
         return as_run(place, info.run_id, position.machine, info.status, replayed=True, reason=position.reason)
     if info.status == "cancelled":
         raise FlowAgentError(f"run `{info.run_id}` was cancelled; resume({info.run_id!r}) goes on with it")
-    return await resume(place, info.run_id, options)
+    return await _resume(place, info.run_id, options, by, Addition(), accept_changes=False)
 
 
 async def resume(
@@ -136,9 +148,15 @@ async def resume(
         GraphChanged: the graph is not the one that it was started with.
         RunFailed: it ended as failed.
     """
-    addition = addition or Addition()
     hold_to_text(run_id)
     _refuse_open_secrets(place)
+    with heard(place.topology, run_id, options.listeners) as by:
+        return await _resume(place, run_id, options, by, addition or Addition(), accept_changes=accept_changes)
+
+
+async def _resume(
+    place: Place, run_id: str, options: Options, by: Heard, addition: Addition, *, accept_changes: bool
+) -> Run[Any]:
     info = await place.store.info(run_id)
     before: Position | None = None
     if addition or info.status in ("completed", "running"):
@@ -168,7 +186,9 @@ async def resume(
     if (status := standing(machine)) is not None:
         await _let_go(place, lease, status)
         return _finished(place, run_id, machine, status, options, replayed=True)
-    return await _drive(place, machine, lease, options, resumed=True, weight=position.weight)
+    carried = position.started.get("carried", NOTHING_CARRIED)
+    by = Heard(by.listeners, carried)
+    return await _drive(place, machine, lease, options, by, resumed=True, weight=position.weight)
 
 
 async def _is_untouched(place: Place, info: RunInfo, before: Position, lease: Lease) -> bool:
@@ -244,7 +264,14 @@ async def _until_stopped(store: Store, run_id: str, timeout: float) -> None:
 
 
 async def _drive(
-    place: Place, machine: Machine, lease: Lease, options: Options, *, resumed: bool, weight: tuple[int, int]
+    place: Place,
+    machine: Machine,
+    lease: Lease,
+    options: Options,
+    by: Heard,
+    *,
+    resumed: bool,
+    weight: tuple[int, int],
 ) -> Run[Any]:
     stop = loops.interrupted.get()
     engine = Engine(
@@ -254,7 +281,8 @@ async def _drive(
         deps=options.deps,
         limits=options.limits,
         durability=options.durability if place.on_purpose else "exit",  # no process but this one will ever read it
-        listener=options.listener,
+        listeners=by.listeners,
+        carried=by.carried if resumed else NOTHING_CARRIED,
         own_loop=loops.own_loop.get(),
         keeps_questions=place.on_purpose,
         is_interrupted=(lambda: False) if stop is None else stop.is_set,

@@ -167,9 +167,15 @@ class Settler:
         except Exception as error:  # noqa: BLE001  # input= may be a user's function
             return self.fail(task, error)
         self._recorder.note("opened", journal.opened(task, data, self._clock()))
-        self._teller.of(TaskStarted, task)
+        self.tell_opened(task)
         self._machine.open(task, values)
         return None
+
+    def tell_opened(self, task: Task) -> None:
+        """Tell that a nested or mapped graph begins or, when a run is resumed, goes on."""
+        child = task.place.child
+        assert child is not None, "only graphs are opened; this is a bug in flowagent"
+        self._teller.of(TaskStarted, task, opens=child.name, is_agent=child.is_agent)
 
     def close(self, task: Task) -> float | None:
         """All that a map or nested graph holds is over."""

@@ -1,45 +1,50 @@
-"""Tells a run's watcher what happens; a watcher that throws harms nothing."""
+"""Tells whoever listens to a run what happens."""
 
 from __future__ import annotations
 
+import contextvars
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
-from flowagent.core.events import Emitted, Event, TaskDone, TaskFailed, Warned
+from flowagent.core.events import Emitted, Event, TaskDone, TaskFailed, TaskStarted, Warned
 from flowagent.core.facts import Failure, Way
+from flowagent.core.listening import Hears
 from flowagent.core.scope import Task
 from flowagent.core.secret import MASK
 from flowagent.core.usage import NO_USAGE, Usage
 from flowagent.core.writes import Writes
 
-Listener: TypeAlias = Callable[[Event], None]
-
 
 class Teller:
-    """Makes events, numbers them and hands them to the listener, if there is one."""
+    """Makes events, numbers them and hands them to the listeners, if there are any."""
 
-    def __init__(self, run_id: str, listener: Listener | None, clock: Callable[[], float]) -> None:
-        self.is_heard = listener is not None
+    def __init__(self, run_id: str, listeners: Sequence[Hears], clock: Callable[[], float]) -> None:
+        self.is_heard = bool(listeners)
         self._run_id = run_id
-        self._listener = listener
+        self._listeners = listeners
         self._clock = clock
         self._told = 0
 
     def tell(self, kind: Callable[..., Event], /, **facts: Any) -> None:
         """Tell an event of the run."""
-        if self._listener is None:
+        if not self.is_heard:
             return
         event = kind(run_id=self._run_id, number=self._told, time=self._clock(), **facts)
         self._told += 1
-        try:
-            self._listener(event)
-        except Exception:  # noqa: BLE001  # a watcher that throws harms nothing
-            pass
+        for hears in self._listeners:
+            hears(event)
 
     def of(self, kind: Callable[..., Event], task: Task, /, **facts: Any) -> None:
         """Tell an event of a task."""
-        if self._listener is not None:
+        if self.is_heard:
             self.tell(kind, task_id=task.id, node=task.place.name, path=path_of(task), attempt=task.attempt, **facts)
+
+    def started(self, task: Task) -> contextvars.Context:
+        """Tell that an attempt begins, in the context variables that it will have."""
+        context = contextvars.copy_context()
+        if self.is_heard:
+            context.run(self.of, TaskStarted, task)
+        return context
 
     def done(self, task: Task, writes: Writes, ways: Sequence[Way], seconds: float) -> None:
         """Tell that a task is done."""

@@ -112,3 +112,8 @@ class Topology:
     edges: tuple[Edge, ...]
     has_ties: bool
     secrets: tuple[str, ...] = ()
+
+    @property
+    def is_agent(self) -> bool:
+        """Whether it is the graph of an agent, which is one that has the agent's model as a node."""
+        return any(place.node is not None and place.node.options.shape == "model" for place in self.places)

@@ -89,6 +89,7 @@ class ToolSpec(_Frozen):
         parameters: the JSON schema of its arguments, an object.
         strict: whether the provider shall hold the model to the schema; only for schemas that lose nothing by it.
         returns: the JSON schema of its result, where it is known and worth telling.
+        secrets: the arguments whose values are shown nowhere; for those who write requests down, not sent.
     """
 
     name: str
@@ -96,6 +97,7 @@ class ToolSpec(_Frozen):
     parameters: dict[str, Any]
     strict: bool = False
     returns: dict[str, Any] | None = None
+    secrets: tuple[str, ...] = ()
 
 
 class OutputSpec(_Frozen):

@@ -274,4 +274,5 @@ def _spec(one: Tool[..., Any], profile: Profile, provider: str) -> ToolSpec:
         parameters=report.schema,
         strict=report.strict,
         returns=one.returns,
+        secrets=tuple(sorted(one.body.secrets)),
     )

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from flowagent import START, Graph, Limits, Retry, State
 from flowagent.agents import Agent
 from flowagent.core.usage import Usage
-from flowagent.errors import ModelError
+from flowagent.errors import ModelError, RunFailed
 from flowagent.models.scripted import FunctionModel, Scripted
 from flowagent.models.steps import call, calls, fail, say
+from flowagent.stores import EncryptedStore, SQLiteStore
+from flowagent.stores.encrypted import new_key
 from tests.models.serving import Server, refusal
 from tests.models.wire import APIS, KEY, Api
 
@@ -103,3 +107,22 @@ def test_a_key_is_found_in_nothing_that_a_failed_run_leaves(
     hidden = [KEY.encode(), base64.b64encode(KEY.encode()).rstrip(b"=")]
     assert [name for name, data in places.items() if any(one in data for one in hidden)] == []
     assert "401" in str(caught.value) or "auth" in caught.value.kind
+
+
+def login(name: str, password: SecretStr) -> str:
+    """Log in."""
+    return f"{name} is in" if password.get_secret_value() == "hunter2-hunter2" else "wrong"
+
+
+def test_a_tool_with_a_secret_argument_wants_an_encrypted_store(tmp_path: Path) -> None:
+    """FA-114: models write it into the conversation, which is stored; so nothing is asked where it could be read."""
+    model = Scripted(call("login", name="ann", password="hunter2-hunter2"), say("in"))
+    agent = Agent(model, tools=[login])
+    with pytest.raises(RunFailed, match=r"`password` of tool `login`.* is secret, and the store of this run is not"):
+        agent.run_sync("go", store=tmp_path / "plain.db")
+    assert len(model.requests) == 0
+    store = EncryptedStore(SQLiteStore(tmp_path / "runs.db"), keys=[new_key()])
+    result = agent.run_sync("go", store=store, run_id="r")
+    asyncio.run(store.close())
+    assert result.output == "in"
+    assert not any(b"hunter2" in path.read_bytes() for path in tmp_path.iterdir())

@@ -16,7 +16,9 @@ from flowagent.core.events import (
     Asked,
     Emitted,
     Event,
+    ModelAsked,
     ModelCalled,
+    ModelFailed,
     ModelWaits,
     RunEnded,
     RunStarted,
@@ -43,9 +45,11 @@ def event(kind: Any, /, task: str = "n", path: tuple[str, ...] = (), attempt: in
 
 SPENT = Usage(requests=2, input=1000, output=234, cost=Decimal("0.012"))
 OF_MODEL = [
+    event(ModelAsked, model="m", asked=None),
     event(TextDelta, text="Hel"),
     event(ModelWaits, model="m", seconds=2.0, kind="overloaded", message="busy", restarted=False),
     event(ModelCalled, model="m", request=1, usage=SPENT, seconds=1.5, first_token=0.2, finish="stop"),
+    event(ModelFailed, model="m", asked=None, kind="auth", message="no", usage=SPENT, seconds=0.5),
     event(ToolStarted, tool="add", call_id="1", arguments='{"a": 1}'),
     event(ToolEnded, tool="add", call_id="1", is_error=False, text="2", seconds=0.25),
     event(ToolEnded, tool="add", call_id="2", is_error=True, text="no number", seconds=0.25),
@@ -111,8 +115,10 @@ def test_what_models_and_tools_do_is_a_line_each() -> None:
     """Text that comes in pieces is none: it is whole when the node is done."""
     assert [line_of(one) for one in (*OF_MODEL, event(TaskDone, update={}, to=(), seconds=1.0, usage=SPENT))] == [
         None,
+        None,
         "  waits   n: m (overloaded: busy), 2.0 s",
         "  model   n: m answered in 1.50 s, 1,234 tokens, $0.012 (stop)",
+        "  model   n: m failed in 0.50 s, 1,234 tokens, $0.012 (auth)",
         '  calls   n: add "{\\"a\\": 1}"',
         '  tool    n: add in 0.25 s: "2"',
         '  tool    n: add failed in 0.25 s: "no number"',

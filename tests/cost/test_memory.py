@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import itertools
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -144,7 +145,7 @@ async def stop(calls: list[asyncio.Task[Run[Any]]]) -> None:
 
 
 async def test_a_run_that_waits_in_flight_is_small_and_leaves_nothing(quick_path: Path) -> None:
-    """Two hundred runs stand in a node that awaits something; then they are cancelled, and two hundred more."""
+    """Two hundred runs stand in a node that awaits something; then they are cancelled, and as many more, twice."""
     arrived = asyncio.Semaphore(0)
 
     async def stand(state: Counter, ctx: Context) -> Update:
@@ -162,11 +163,13 @@ async def test_a_run_that_waits_in_flight_is_small_and_leaves_nothing(quick_path
         await stop(calls)
         return standing, await blocks_later()
 
-    _, before = await stood("a")
-    standing, left = await stood("b")
+    # Some 13,000 blocks come and go with something of the libraries below us. What a run left would stay each time.
+    rounds = [await stood(name) for name in "abc"]
     await waiting.store.close()
-    assert (standing - before) / RUNS <= PER_RUN
-    assert left - before <= LEFT
+    held = [standing - before for (_, before), (standing, _) in itertools.pairwise(rounds)]
+    kept = [left - before for (_, before), (_, left) in itertools.pairwise(rounds)]
+    assert min(held) / RUNS <= PER_RUN
+    assert min(kept) <= LEFT
 
 
 async def test_a_run_that_waits_for_an_answer_takes_no_memory(quick_path: Path) -> None:
@@ -184,7 +187,6 @@ async def test_a_run_that_waits_for_an_answer_takes_no_memory(quick_path: Path) 
         runs.clear()
         return await blocks_later()
 
-    before = await asked("a")
-    after = await asked("b")
+    rounds = [await asked(name) for name in "abc"]
     await waiting.store.close()
-    assert after - before <= LEFT
+    assert min(after - before for before, after in itertools.pairwise(rounds)) <= LEFT

@@ -28,7 +28,7 @@ def facts_of(run: Run[Any]) -> Facts:
         "status": run.status,
         "state": state_of(run.state),
         "errors": [str(error) for error in run.errors],
-        "questions": [asdict(question) for question in run.questions],
+        "questions": [question.plain() for question in run.questions],
         "unmerged": list(run.unmerged),
         "reason": run.reason,
         "unfinished": {name: list(where) for name, where in run.unfinished.items()},

@@ -13,6 +13,7 @@ import pytest
 
 from flowagent import END, START, Context, Graph, ItemError, Limits, Retry, State, Update
 from flowagent.core.events import Event, RunEnded, TaskFailed, Warned
+from flowagent.core.listening import Guarded
 from flowagent.core.teller import Teller
 from flowagent.core.watch import Watch
 from flowagent.errors import FlowAgentError, NodeError, RunConflict, RunFailed
@@ -215,14 +216,14 @@ async def test_who_watches_is_told_of_failures_and_may_not_ask_for_the_run_too_e
 
 
 def test_a_watcher_that_raises_harms_nothing() -> None:
-    """Its error goes nowhere, and it is told what comes next."""
+    """Its error goes to the log, and it is told what comes next."""
     told: list[Event] = []
 
     def listener(event: Event) -> None:
         told.append(event)
         raise ValueError("a broken watcher")
 
-    teller = Teller("r", listener, lambda: 0.0)
+    teller = Teller("r", [Guarded(listener)], lambda: 0.0)
     teller.tell(RunEnded, status="completed")
     teller.tell(RunEnded, status="failed")
     assert [event.number for event in told] == [0, 1]
