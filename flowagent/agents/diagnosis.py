@@ -19,8 +19,8 @@ def diagnose(state: AgentState) -> tuple[str, ...]:
         state: where it stands.
 
     Returns:
-        First what is the matter (`same tool failing`, `same call repeated`, `empty replies` or `still asking for new
-        tools`), then its last calls with what came of them.
+        First what is the matter (`same tool failing`, `same call repeated`, `empty replies`, `cut replies` or `still
+        asking for new tools`), then its last calls with what came of them.
     """
     pairs = called(state)[-_LOOKED_AT:]
     return (_kind(state, pairs), *(_told(call, result) for call, result in pairs))
@@ -43,6 +43,8 @@ def failed_in_a_row(state: AgentState) -> int:
 def _kind(state: AgentState, pairs: Sequence[tuple[ToolCall, ToolResult | None]]) -> str:
     if state.empty:
         return f"empty replies: the last {state.empty} said nothing and called nothing"
+    if state.cut:
+        return "cut replies: ask for a shorter answer, or let replies be longer with settings={'max_tokens': ...}"
     failing = Counter(call.name for call, result in pairs if result is not None and result.is_error)
     for name, count in failing.most_common(1):
         if count >= 2:

@@ -272,6 +272,9 @@ def test_replies_that_are_always_cut_come_to_an_end() -> None:
     with pytest.raises(AgentStopped) as caught:
         Agent(model).run_sync("go")
     assert (caught.value.reason, caught.value.text, len(model.requests)) == ("cut_off", "blah blah", 3)
+    assert caught.value.diagnosis == (
+        "cut replies: ask for a shorter answer, or let replies be longer with settings={'max_tokens': ...}",
+    )
 
 
 @pytest.mark.parametrize("reason", ["refused", "filtered"])
