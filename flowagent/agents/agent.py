@@ -54,6 +54,12 @@ Prompt: TypeAlias = str | UserMessage | Text | Media | Sequence[str | Text | Med
 
 _TEXT: Any = str
 _LIMITS: Final = Limits(requests=25)
+_ONE_OF: Final = {
+    "anthropic": "anthropic:claude-haiku-4-5",
+    "openai": "openai:gpt-5.5",
+    "openai-chat": "openai-chat:gpt-5.5",
+}
+"""A model that stands for its provider, where only the provider's way of writing is asked for."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -252,9 +258,11 @@ class Agent(Generic[OutputT, DepsT]):
         """The tools as a model is sent them: what stands in the request's `tools`.
 
         Args:
-            model: `provider:model` or a model object; by default its own.
+            model: `provider:model`, a provider alone, or a model object; by default its own model.
         """
-        asked = self.opened if model is None else open_model(model)
+        asked = (
+            self.opened if model is None else open_model(_ONE_OF.get(model, model) if isinstance(model, str) else model)
+        )
         loaded = run_blocking(self.toolbox.load())
         answer = self.plan_for(asked).tool
         provider = asked.name.partition(":")[0]

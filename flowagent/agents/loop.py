@@ -245,7 +245,7 @@ def hold_secrets(loaded: Loaded, ctx: Context[Any, Any]) -> None:
         UnstorableError: the run's store is not encrypted.
     """
     for tool in loaded.tools:
-        if tool.body is not None and tool.body.secrets:
+        if tool.body.secrets:
             names = ", ".join(f"`{name}`" for name in sorted(tool.body.secrets))
             ctx.hold_secret(f"the argument {names} of tool `{tool.name}`, which models write into the conversation,")
 

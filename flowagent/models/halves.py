@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TypeVar
 
 from flowagent.models.base import StreamPart, TextDelta, ThinkingDelta
 from flowagent.models.messages import AssistantMessage, ReplyPart, Text, Thinking, ToolCall
-
-DeltaT = TypeVar("DeltaT", TextDelta, ThinkingDelta)
 
 
 def joined(text: str) -> str:
@@ -47,13 +44,9 @@ class Halves:
 
     def more(self, part: StreamPart) -> StreamPart:
         """A part of a stream, with what was held back before it and without what is cut at its end."""
-        match part:
-            case TextDelta() | ThinkingDelta():
-                return self._delta(part)
-            case _:
-                return part
+        return self._mended(part) if isinstance(part, (TextDelta, ThinkingDelta)) else part
 
-    def _delta(self, part: DeltaT) -> DeltaT:
+    def _mended(self, part: TextDelta | ThinkingDelta) -> TextDelta | ThinkingDelta:
         text = self._held.pop(type(part), "") + part.text
         if text and "\ud800" <= text[-1] <= "\udbff":
             self._held[type(part)] = text[-1]

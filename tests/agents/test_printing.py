@@ -1,125 +1,117 @@
-"""What an agent does, as a terminal shows it."""
+"""What a person sees of an agent in a terminal."""
 
 from __future__ import annotations
 
 import io
 from typing import Any
 
-import pytest
+from pydantic import BaseModel
 from rich.console import Console
 
-from flowagent.agents import Agent, Guard
+from flowagent.agents import Agent
 from flowagent.agents.printing import print_request, print_result, print_stream
-from flowagent.models import ModelRequest, UserMessage, user
-from flowagent.models.base import TextDelta, Waiting
+from flowagent.core.usage import Usage
+from flowagent.models.base import ModelRequest, TextDelta, Waiting
+from flowagent.models.messages import user
+from flowagent.models.scripted import Scripted
+from flowagent.models.steps import after, call, fail, say, think
 from flowagent.stores import MemoryStore
-from flowagent.testing import Scripted, after, call, fail, say, think
-from flowagent.tools import tool
-
-OBEYED = "a\x1b[2Jb\x9b2Jc\u202ed"
-SHOWN = r"a\x1b[2Jb\x9b2Jc\u202ed"
+from flowagent.tools.tool import tool
 
 
-def console() -> Console:
-    return Console(file=io.StringIO(), width=200)
+def add(a: int, b: int) -> int:
+    """Add two whole numbers."""
+    return a + b
 
 
-def text_of(made: Console) -> str:
-    assert isinstance(made.file, io.StringIO)
-    return made.file.getvalue()
+def screen() -> Console:
+    return Console(file=io.StringIO(), width=100, force_terminal=False, color_system=None)
 
 
-def echo(text: str) -> str:
-    """Say it again."""
-    return text
+def shown(console: Console) -> list[str]:
+    assert isinstance(console.file, io.StringIO)
+    return [line.rstrip() for line in console.file.getvalue().splitlines()]
 
 
-async def test_a_terminal_obeys_neither_a_model_nor_a_tool() -> None:
-    """Escape sequences of a stream are shown and not sent."""
-    out = console()
-    agent = Agent(Scripted(call("echo", text=OBEYED), say(OBEYED), chunk=3), tools=[echo])
-    async with agent.stream("go") as events:
-        await print_stream(events, console=out)
-    assert text_of(out).splitlines() == [
-        r'→ echo({"text":"a\u001b[2Jb\x9b2Jc\u202ed"})',
-        f"← echo: {SHOWN}",
-        SHOWN,
+class Sum(BaseModel):
+    total: int
+
+
+def test_an_answer_is_printed_with_what_it_cost() -> None:
+    console = screen()
+    model = Scripted(say("# Tides", usage=Usage(requests=1, input=10, output=5, cost="0.25")))  # type: ignore[arg-type]
+    print_result(Agent(model).run_sync("go"), console=console)
+    assert shown(console) == ["# Tides", "1 request, 0 tool calls, 15 tokens, $0.2500"]
+
+
+def test_markdown_is_rendered_only_where_it_is_wanted() -> None:
+    """A6, B13: a heading loses its mark."""
+    console = screen()
+    print_result(Agent(Scripted(say("# Tides\n\n- one"))).run_sync("go"), console=console, markdown=True)
+    lines = shown(console)
+    assert "# Tides" not in lines
+    assert any("Tides" in line for line in lines)
+    assert any("• one" in line for line in lines)
+
+
+def test_a_typed_answer_is_printed_as_json() -> None:
+    console = screen()
+    print_result(Agent(Scripted(say({"total": 3})), output=Sum).run_sync("go"), console=console)
+    assert shown(console)[:3] == ["{", '  "total": 3', "}"]
+
+
+def test_a_run_that_waits_shows_what_for_and_one_without_an_answer_why() -> None:
+    console = screen()
+    agent = Agent(Scripted(call("add", a=1, b=2)), tools=[tool(add, approval=True)])
+    waiting = agent.run_sync("go", store=MemoryStore())
+    print_result(waiting, console=console)
+    assert shown(console)[0].startswith(f"waits for a decision about {waiting.pending[0].call_id}: ")
+    console = screen()
+    print_result(Agent(Scripted(say("No.", finish="refused"))).run_sync("go"), console=console)
+    assert shown(console)[0] == "ended without an answer (refused):"
+
+
+async def test_a_stream_shows_text_as_it_comes_and_the_calls_of_tools() -> None:
+    """B14: a switch of the printer; thoughts are shown on request."""
+    steps: list[Any] = [(think("Hm. "), say("I add."), call("add", a=1, b=2)), say("It is three.")]
+    console = screen()
+    async with Agent(Scripted(*steps), tools=[add]).stream("go") as watch:
+        await print_stream(watch, console=console)
+    assert shown(console) == ["I add.", '→ add({"a":1,"b":2})', "← add: 3", "It is three."]
+    console = screen()
+    async with Agent(Scripted(*steps), tools=[add]).stream("go") as watch:
+        await print_stream(watch, console=console, show_tools=False, show_thinking=True)
+    assert shown(console) == ["Hm. I add.It is three."]
+
+
+async def test_a_stream_shows_waits_and_questions() -> None:
+    error = fail("overloaded", "busy")
+    steps = [after(TextDelta("Hel"), Waiting(1.5, error, restarted=True), then=call("add", a=1, b=2))]
+    console = screen()
+    async with Agent(Scripted(*steps), tools=[tool(add, approval=True)]).stream("go", store=MemoryStore()) as watch:
+        await print_stream(watch, console=console)
+    lines = shown(console)
+    assert lines[:2] == ["Hel", "waits 1.5 s: busy"]
+    assert lines[2].startswith("asks: ")
+
+
+def test_debug_shows_each_request_exactly_as_it_is_sent() -> None:
+    """B16: a function gets the requests themselves; printed, they are JSON."""
+    seen: list[ModelRequest] = []
+    model = Scripted(call("add", a=1, b=2), say("3"))
+    Agent(model, tools=[add], debug=seen.append).run_sync("go")
+    assert tuple(seen) == model.requests
+    console = screen()
+    print_request("a", ModelRequest(messages=(user("hello"),)), console)
+    assert any('"text": "hello"' in line for line in shown(console))
+
+
+def test_the_tools_are_told_as_each_provider_wants_them() -> None:
+    """C19: a provider's name alone will do."""
+    agent = Agent(Scripted(), tools=[add])
+    assert [sorted(one) for one in agent.tool_schemas("anthropic")] == [
+        ["description", "input_schema", "name", "strict"]
     ]
-
-
-@pytest.mark.parametrize(
-    ("output", "step", "markdown", "shown"),
-    [
-        (str, OBEYED, False, SHOWN),
-        (str, f"*{OBEYED}*", True, SHOWN),
-        (list[str], say({"answer": [OBEYED]}), False, '[\n  "a\\u001b[2Jb\\u009b2Jc\\u202ed"\n]'),
-    ],
-    ids=["text", "markdown", "json"],
-)
-def test_nor_does_it_obey_an_answer(output: Any, step: Any, markdown: bool, shown: str) -> None:
-    out = console()
-    print_result(Agent(Scripted(step), output=output).run_sync("go"), console=out, markdown=markdown)
-    answer, _, cost = "\n".join(line.rstrip() for line in text_of(out).splitlines()).rpartition("\n")
-    assert answer == shown
-    assert cost.startswith("1 request, 0 tool calls, ")
-
-
-def test_nor_does_it_obey_a_request_that_is_shown() -> None:
-    out = console()
-    print_request("a", ModelRequest(messages=(user(OBEYED),)), out)
-    assert "\\u001b[2Jb\\u009b2Jc\\u202ed" in text_of(out)
-    assert not set(text_of(out)) & set("\x1b\x9b\u202e")
-
-
-async def test_a_stream_shows_what_was_waited_for_thought_and_asked() -> None:
-    """What is asked for is shown, each on a line of its own."""
-
-    @tool(approval=True)
-    def pay(cents: int) -> str:
-        """Pay."""
-        return "paid"
-
-    wait = after(TextDelta("He"), Waiting(1.5, fail("overloaded", "busy"), restarted=True), then=call("pay", cents=1))
-    agent = Agent(Scripted((think("I pay."), call("echo", text="x")), wait), tools=[echo, pay])
-    every, quiet = console(), console()
-    async with agent.stream("go", store=MemoryStore()) as events:
-        await print_stream(events, console=every, show_thinking=True)
-    assert text_of(every).splitlines() == [
-        "I pay.",
-        '→ echo({"text":"x"})',
-        "← echo: x",
-        "He",
-        "waits 1.5 s: busy",
-        'asks: `pay` is to be called with {"cents":1} in `tools@2[0]`. Approve, deny, answer or abort?',
-    ]
-    other = agent.replace(model=Scripted((think("I say."), call("echo", text="x")), say("Hello.")))
-    async with other.stream("go") as events:
-        await print_stream(events, console=quiet, show_tools=False)
-    assert text_of(quiet) == "Hello.\n"
-
-
-def test_a_result_that_is_none_yet_says_what_it_waits_for() -> None:
-    @tool(approval=True)
-    def pay(cents: int) -> str:
-        """Pay."""
-        return "paid"
-
-    out = console()
-    print_result(Agent(Scripted(call("pay", cents=1)), tools=[pay]).run_sync("go", store=MemoryStore()), console=out)
-    first, _ = text_of(out).splitlines()
-    assert first == (
-        'waits for a decision about call-1: `pay` is to be called with {"cents":1} in `tools@1[0]`. '
-        "Approve, deny, answer or abort?"
-    )
-
-
-def test_a_result_without_an_answer_says_why_there_is_none() -> None:
-    def manners(message: UserMessage) -> str:
-        return f"too rude: {message.text}"
-
-    out = console()
-    print_result(Agent(Scripted(), guards=[Guard(manners, "input")]).run_sync("You!"), console=out)
-    assert text_of(out).splitlines() == [
-        "ended without an answer (blocked): manners: too rude: You!",
-        "nothing was spent",
-    ]
+    assert agent.tool_schemas("openai")[0]["type"] == "function"
+    assert agent.tool_schemas("openai-chat")[0]["function"]["name"] == "add"
+    assert agent.tool_schemas()[0]["name"] == "add"
