@@ -25,7 +25,7 @@ from examples.agents.model import MODEL, real_or
 from examples.triage import checks
 from examples.triage.desk import Desk
 from examples.triage.model import Message
-from flowagent import END, START, Graph, Run, State, Update
+from flowagent import END, START, Graph, ItemError, Run, State, Update
 from flowagent.agents import Agent, choose
 from flowagent.models import ModelRequest
 from flowagent.testing import FunctionModel, Scripted, Step, call, say
@@ -109,7 +109,7 @@ class Inbox(State):
     """All tickets."""
 
     tickets: list[Ticket]
-    replies: list[str] = []
+    replies: list[str | ItemError] = []
 
 
 def one(t: Ticket) -> Ticket:
@@ -118,7 +118,16 @@ def one(t: Ticket) -> Ticket:
 
 
 inbox = Graph("inbox", Inbox, deps=Desk)
-inbox.map(ticket, name="ticket", over="tickets", into="replies", input=one, output="reply", at_most=6)
+inbox.map(
+    ticket,
+    name="ticket",
+    over="tickets",
+    into="replies",
+    input=one,
+    output="reply",
+    at_most=6,
+    on_item_error="collect",  # a model that talks for ever about one ticket is no reason to leave the others
+)
 inbox.chain(START, "ticket", END)
 
 
@@ -188,9 +197,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         run = inbox.run_sync(Inbox(tickets=tickets), deps=desk)
     desks = desks_of(run)
     for index, (file, message, reply) in enumerate(zip(files, messages, run.state.replies, strict=True)):
-        rule = by_rules(message)
-        other = "" if rule == desks[index] else f" (rules: {rule})"
-        print(f"{file[:-4]:27} {desks[index] + other:26} {reply[:70]}")
+        rule, chosen_desk = by_rules(message), desks.get(index, "none")
+        other = "" if rule == chosen_desk else f" (rules: {rule})"
+        said = f"(failed: {reply.message})" if isinstance(reply, ItemError) else reply
+        print(f"{file[:-4]:27} {chosen_desk + other:26} {' '.join(said.split())[:70]}")
     usage = run.usage
     print(f"{usage.requests} requests, {usage.tool_calls} calls of tools, {usage.tokens} tokens")
     if args.draw:

@@ -22,8 +22,10 @@ from examples.agents import (
     with_openapi,
     writer_critic,
 )
+from examples.triage.desk import Desk
+from flowagent import ItemError
 from flowagent.agents import Agent
-from flowagent.testing import Scripted, say
+from flowagent.testing import Scripted, fail, say
 
 ROOT = Path(__file__).parents[2]
 NAMES = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "FLOWAGENT_MODEL")
@@ -99,6 +101,19 @@ def test_triage_sends_each_ticket_to_a_desk_and_the_report_says_where_rules_diff
     assert [line.split()[1] for line in lines[13:15]] == ["closed", "closed"]
     assert "(paged the security desk about 19-security-report.txt)" in lines[18]
     assert lines[-1].startswith("74 requests, 23 calls of tools, ")
+
+
+def test_triage_goes_on_with_the_others_when_a_ticket_fails() -> None:
+    """Of two tickets the desk of the first one does not answer."""
+    tickets = [triage.Ticket(file=f"{number}-x.txt", text="?") for number in ("02", "21")]
+    scripts = triage.script() | {"technical": Scripted(fail("refused", "no"))}
+    with model.real_or(**scripts):
+        run = triage.inbox.run_sync(triage.Inbox(tickets=tickets), deps=Desk())
+    failed, reply = run.state.replies
+    assert isinstance(failed, ItemError)
+    assert (failed.kind, failed.message) == ("ModelError", "no")
+    assert str(reply).startswith("Dear customer")
+    assert triage.desks_of(run) == {0: "technical", 1: "sales"}
 
 
 def test_triage_draws_what_happened_to_one_ticket(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
