@@ -22,13 +22,14 @@ from flowagent.models.base import Settings
 if TYPE_CHECKING:
     from flowagent.agents.agent import Agent
 
+_SEVERAL: Final = ("tools", "checks", "guards", "hooks", "examples")
 _LEAST: Final = {"output_retries": 0, "tool_errors": 1, "parallel_tools": 1, "max_result_tokens": 1}
 
 
 def faults_of(agent: Agent[Any, Any]) -> list[str]:
     """All that is wrong with an agent, a line each."""
-    if misplaced := _misplaced(agent):
-        return misplaced
+    if faults := _lists(agent) or _misplaced(agent):
+        return faults  # nothing else could be looked at
     return [
         *([] if agent.name.strip() else ["name: it needs one that is not empty"]),
         *_output(agent),
@@ -73,9 +74,6 @@ def _misplaced(agent: Agent[Any, Any]) -> list[str]:
     faults = [] if isinstance(model, str) or callable(getattr(model, "stream", None)) else [f"model={model!r} is none"]
     if isinstance(model, type):
         faults = [f"model={model!r} is a class: give an object of it"]
-    tools: Any = agent.tools
-    if isinstance(tools, str) or not isinstance(tools, Sequence):
-        faults.append(f"tools={tools!r} is no list")
     faults += [
         f"instructions: {one!r} is no text, and no function of the context"
         for one in cast("Sequence[Any]", agent.lines)
@@ -128,6 +126,22 @@ def _instructions(agent: Agent[Any, Any]) -> Iterator[str]:
             yield f"instructions: {one!r} is called with the Context alone: {error}"
         except ValueError:  # builtins without a signature
             continue
+
+
+def _lists(agent: Agent[Any, Any]) -> list[str]:
+    """Options that take several things and were given one, or a text, whose characters would be taken for them."""
+    given: dict[str, object] = {name: getattr(agent, name) for name in _SEVERAL}
+    return [
+        f"{name}= takes a list, such as {name}=[{_named(value)}]"
+        for name, value in given.items()
+        if isinstance(value, str) or not isinstance(value, Sequence)
+    ]
+
+
+def _named(value: object) -> str:
+    if isinstance(value, str):
+        return repr(value)
+    return str(getattr(value, "__name__", f"{type(value).__name__}(...)"))
 
 
 def _told(make: Callable[[], object]) -> list[str]:

@@ -235,7 +235,8 @@ def _cut(rules: Rules, state: AgentState, message: AssistantMessage, update: dic
     count = state.cut + 1
     if count > rules.cut:
         because = f"its last {count} replies were cut off at the limit of length"
-        return end(state, "cut_off", because=because, text=message.text, update=update, diagnosis=diagnose(state))
+        stuck = state.model_copy(update={"cut": count})
+        return end(state, "cut_off", because=because, text=message.text, update=update, diagnosis=diagnose(stuck))
     return Move(MODEL, {**update, "cut": count})
 
 

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 
 from flowagent.agents.state import AgentState
-from flowagent.core.fields import short
 from flowagent.models.messages import AssistantMessage, ToolCall, ToolMessage, ToolResult
 
 _LOOKED_AT = 6
+_LONGEST = 80
 
 
 def diagnose(state: AgentState) -> tuple[str, ...]:
@@ -19,8 +19,8 @@ def diagnose(state: AgentState) -> tuple[str, ...]:
         state: where it stands.
 
     Returns:
-        First what is the matter (`same tool failing`, `same call repeated`, `empty replies` or `still asking for new
-        tools`), then its last calls with what came of them.
+        First what is the matter (`same tool failing`, `same call repeated`, `empty replies`, `cut replies` or `still
+        asking for new tools`), then its last calls with what came of them.
     """
     pairs = called(state)[-_LOOKED_AT:]
     return (_kind(state, pairs), *(_told(call, result) for call, result in pairs))
@@ -43,6 +43,8 @@ def failed_in_a_row(state: AgentState) -> int:
 def _kind(state: AgentState, pairs: Sequence[tuple[ToolCall, ToolResult | None]]) -> str:
     if state.empty:
         return f"empty replies: the last {state.empty} said nothing and called nothing"
+    if state.cut:
+        return "cut replies: ask for a shorter answer, or let replies be longer with settings={'max_tokens': ...}"
     failing = Counter(call.name for call, result in pairs if result is not None and result.is_error)
     for name, count in failing.most_common(1):
         if count >= 2:
@@ -52,12 +54,18 @@ def _kind(state: AgentState, pairs: Sequence[tuple[ToolCall, ToolResult | None]]
     repeated = Counter((call.name, call.arguments) for call, _ in pairs)
     for (name, arguments), count in repeated.most_common(1):
         if count >= 2:
-            return f"same call repeated: `{name}({short(arguments)})` {count} times in the last {len(pairs)} calls"
+            return f"same call repeated: `{name}({_cut(arguments)})` {count} times in the last {len(pairs)} calls"
     if pairs:
         return f"still asking for new tools: its last {len(pairs)} calls differ and none of them failed twice"
     return "it has called nothing"
 
 
 def _told(call: ToolCall, result: ToolResult | None) -> str:
-    came = "no result" if result is None else f"{'error: ' if result.is_error else ''}{short(result.text)}"
-    return f"{call.name}({short(call.arguments)}) -> {came}"
+    came = "no result" if result is None else f"{'error: ' if result.is_error else ''}{_cut(result.text)}"
+    return f"{call.name}({_cut(call.arguments)}) -> {came}"
+
+
+def _cut(text: str) -> str:
+    """JSON or a result as it stands, on one line, cut off where it gets long."""
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 3]}..."

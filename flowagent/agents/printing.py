@@ -1,19 +1,23 @@
-"""Shows an agent at work in a terminal: its text as it comes, the tools that it calls, and what it cost."""
+"""Shows an agent at work in a terminal: its text as it comes, the tools that it calls, and what it cost.
+
+Models and tools may write anything; what a terminal would obey is shown as an escape.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from pydantic_core import to_jsonable_python
+from pydantic_core import to_json
 from rich.console import Console
 from rich.json import JSON
 from rich.markdown import Markdown
 from rich.panel import Panel
-from rich.text import Text as Line
+from rich.text import Text
 
 from flowagent.agents.result import AgentResult, AgentWatch
 from flowagent.core.events import Asked, Event, ModelWaits, TextDelta, ToolEnded, ToolStarted
 from flowagent.core.fields import cut
+from flowagent.core.terminal import safe, safe_json
 from flowagent.core.usage import Usage
 from flowagent.models.base import ModelRequest
 
@@ -26,9 +30,9 @@ def print_request(agent: str, request: ModelRequest, console: Console | None = N
         request: what is sent.
         console: where to print, by default standard error.
     """
-    shown = request.model_dump_json(exclude_defaults=True)
+    shown = _json(request.model_dump_json(exclude_defaults=True))
     out = console or Console(stderr=True)
-    out.print(Panel(JSON(shown), title=Line(f"request of {agent}"), title_align="left"))
+    out.print(Panel(shown, title=_line(f"request of {agent}"), title_align="left"))
 
 
 def print_result(result: AgentResult[Any], *, console: Console | None = None, markdown: bool = False) -> None:
@@ -41,16 +45,12 @@ def print_result(result: AgentResult[Any], *, console: Console | None = None, ma
     """
     out = console or Console()
     for one in result.pending:
-        out.print(Line(f"waits for a decision about {one.call_id}: {one.text}", style="yellow"))
+        out.print(_line(f"waits for a decision about {one.call_id}: {one.text}", style="yellow"))
     if result.ending is not None and result.ending.reason in ("answer", "final_tool"):
-        answer = result.output
-        text = answer if isinstance(answer, str) else JSON.from_data(_plain(answer))
-        out.print(
-            Markdown(text) if markdown and isinstance(text, str) else Line(text) if isinstance(text, str) else text
-        )
+        out.print(_answer(result.output, markdown=markdown))
     elif result.ending is not None:
-        out.print(Line(f"ended without an answer ({result.ending.reason}): {result.ending.because}", style="red"))
-    out.print(Line(cost_line(result.usage), style="dim"))
+        out.print(_line(f"ended without an answer ({result.ending.reason}): {result.ending.because}", style="red"))
+    out.print(_line(cost_line(result.usage), style="dim"))
 
 
 async def print_stream(
@@ -76,10 +76,12 @@ async def print_stream(
 
 def cost_line(usage: Usage) -> str:
     """What was spent, in a line."""
+    if not usage:
+        return "nothing was spent"
     tokens = "tokens unknown" if usage.tokens is None else f"{usage.tokens} tokens"
     cost = "" if usage.cost is None else f", ${usage.cost:.4f}"
     more = " or more" if usage.unmeasured and usage.tokens is not None else ""
-    return f"{usage.requests} requests, {usage.tool_calls} tool calls, {tokens}{more}{cost}"
+    return f"{_counted(usage.requests, 'request')}, {_counted(usage.tool_calls, 'tool call')}, {tokens}{more}{cost}"
 
 
 class _Printer:
@@ -93,22 +95,22 @@ class _Printer:
         match event:
             case TextDelta(text=text, thinking=thinking):
                 if not thinking or self._show_thinking:
-                    self._console.print(Line(text, style="dim" if thinking else ""), end="")
+                    self._console.print(_line(text, style="dim" if thinking else ""), end="")
                     self._is_inside_line = not text.endswith("\n")
             case ToolStarted(tool=tool, arguments=arguments) if self._show_tools:
-                self._line(f"→ {tool}({arguments})", "cyan")
+                self._tell(f"→ {tool}({arguments})", "cyan")
             case ToolEnded(tool=tool, is_error=is_error, text=text) if self._show_tools:
-                self._line(f"← {tool}: {_cut(text)}", "red" if is_error else "green")
+                self._tell(f"← {tool}: {_cut(text)}", "red" if is_error else "green")
             case ModelWaits(seconds=seconds, message=message):
-                self._line(f"waits {seconds:.1f} s: {message}", "yellow")
+                self._tell(f"waits {seconds:.1f} s: {message}", "yellow")
             case Asked(question=question):
-                self._line(f"asks: {question.text}", "yellow")
+                self._tell(f"asks: {question.text}", "yellow")
             case _:
                 pass
 
-    def _line(self, text: str, style: str) -> None:
+    def _tell(self, text: str, style: str) -> None:
         self.finish_line()
-        self._console.print(Line(text, style=style))
+        self._console.print(_line(text, style=style))
 
     def finish_line(self) -> None:
         if self._is_inside_line:
@@ -120,5 +122,21 @@ def _cut(text: str) -> str:
     return cut(" ".join(text.split()), 200)
 
 
-def _plain(value: Any) -> Any:
-    return to_jsonable_python(value)
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _answer(answer: object, *, markdown: bool) -> Text | Markdown:
+    if isinstance(answer, str):
+        return Markdown(safe(answer)) if markdown else _line(answer)
+    return _json(to_json(answer).decode())
+
+
+def _line(text: str, style: str = "") -> Text:
+    return Text(safe(text), style)
+
+
+def _json(text: str) -> Text:
+    shown = JSON(text).text
+    shown.plain = safe_json(shown.plain)  # the library writes again what was escaped
+    return shown

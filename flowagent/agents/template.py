@@ -74,7 +74,7 @@ def _fault(name: str, kinds: Mapping[str, Any], secret: frozenset[str]) -> str:
     if first in secret:
         return f"placeholder `{{{name}}}` would put the secret field `{first}` into a prompt"
     if first not in kinds:
-        return f"placeholder `{{{name}}}` names no field{_near(first, kinds)}; write {{{{{name}}}}} for the text itself"
+        return f"placeholder `{{{name}}}` names no field (`{{{{{name}}}}}` is the text itself){_near(first, kinds)}"
     at = kinds[first]
     for part in rest:
         at = _bare(at)
@@ -98,7 +98,7 @@ def _bare(kind: Any) -> Any:
 
 def _near(name: str, known: Mapping[str, Any]) -> str:
     near = get_close_matches(name, list(known), n=1)
-    return f"; did you mean `{{{near[0]}}}`?" if near else f" (there are {', '.join(known) or 'none'})"
+    return f"; did you mean `{{{near[0]}}}`?" if near else f"; there are {', '.join(known) or 'none'}"
 
 
 def _types_of(known: type[BaseModel] | Mapping[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Annotated, Final, cast
 
 import typer
 
-from flowagent.cli import define, demo, launch, show
+from flowagent.cli import define, demo, launch, new, show
 from flowagent.cli.kept import DEFAULT_STORE
 from flowagent.cli.launch import Additions, Settings
 from flowagent.cli.output import Output, prepare_streams, wants_tracebacks
@@ -112,6 +112,26 @@ def draw(
 ) -> None:
     """Draw a graph; text formats go to stdout without -o."""
     _end(lambda output: define.draw(target, file, form, output))
+
+
+@app.command("new")
+def make(
+    template: Annotated[
+        str | None, typer.Argument(metavar="TEMPLATE", help="Which template; --list shows them.")
+    ] = None,
+    folder: Annotated[
+        str | None, typer.Argument(metavar="FOLDER", help="Where it goes. [a folder of the template's name]")
+    ] = None,
+    *,
+    wants_list: Annotated[bool, typer.Option("--list", help="List the templates.")] = False,
+    model: Annotated[str, typer.Option("--model", metavar="NAME", help="What it asks, as provider:model.")] = new.MODEL,
+    as_json: AsJson = False,
+) -> None:
+    """Make a project of a template: a program that runs, a test that needs no model, and a README."""
+    if wants_list or template is None:
+        _end(new.show, as_json=as_json)
+    else:
+        _end(lambda output: new.make(template, folder, model, output), as_json=as_json)
 
 
 # -- running -----------------------------------------------------------------------------------------------------------

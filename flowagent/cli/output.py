@@ -10,7 +10,6 @@ import contextlib
 import io
 import json
 import os
-import re
 import sys
 import traceback
 from collections.abc import Generator, Sequence
@@ -24,9 +23,7 @@ from rich.console import Console
 from rich.text import Text
 
 from flowagent.cli.problems import FAILED, CommandError
-
-# Everything that moves the cursor, turns the reading direction or starts an escape sequence; not "\n" and "\t".
-_UNSHOWABLE: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+from flowagent.core.terminal import safe
 
 wants_tracebacks: Final[ContextVar[bool]] = ContextVar("flowagent_tracebacks", default=False)
 """Whether `--traceback` was given."""
@@ -145,11 +142,6 @@ def prepare_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace" if stream is sys.stderr else "replace")
-
-
-def safe(text: str) -> str:
-    r"""Text with each character that a terminal would obey shown as an escape such as `\x1b`."""
-    return _UNSHOWABLE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def columns(rows: Sequence[Sequence[str]]) -> list[str]:

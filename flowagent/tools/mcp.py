@@ -10,6 +10,8 @@ import base64
 import binascii
 import functools
 import importlib
+import subprocess
+import sys
 import threading
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -329,7 +331,9 @@ def _opener(
             return mcp.Client(_over_http(cast("str", server), dict(headers or {})))
         if command:
             given = {"env": dict(env)} if env is not None else {}
-            return mcp.Client(mcp.StdioServerParameters(command=server, args=list(args), cwd=cwd, **given))
+            return mcp.Client(_by_process(mcp.StdioServerParameters(command=server, args=list(args), cwd=cwd, **given)))
+        if isinstance(server, mcp.StdioServerParameters):
+            return mcp.Client(_by_process(server))
         return mcp.Client(server() if callable(server) else server)
 
     return opened
@@ -342,6 +346,23 @@ def _package() -> Any:
         if error.name != "mcp":
             raise
         raise ImportError(_INSTALL, name="mcp") from error
+
+
+def _by_process(parameters: Any) -> Any:
+    """A process and its streams. The package would have its errors written to what stderr was at the import."""
+    return importlib.import_module("mcp.client.stdio").stdio_client(parameters, errlog=_errors())
+
+
+def _errors() -> Any:
+    """Where a process can write its errors: stderr, if it is a file; in a notebook it is none, and nothing is there."""
+    streams: list[Any] = [sys.stderr, sys.__stderr__]  # either may be None
+    for stream in streams:
+        try:
+            stream.fileno()
+        except (AttributeError, OSError, ValueError):
+            continue
+        return stream
+    return subprocess.DEVNULL
 
 
 @asynccontextmanager

@@ -68,7 +68,8 @@ def test_all_that_does_not_fit_the_state_is_told_when_the_graph_is_checked() -> 
     with pytest.raises(GraphError) as caught:
         g.check()
     assert any(
-        "placeholder `{topci}` names no field; did you mean `{topic}`?" in fault for fault in caught.value.faults
+        "placeholder `{topci}` names no field (`{{topci}}` is the text itself); did you mean `{topic}`?" in fault
+        for fault in caught.value.faults
     )
     assert any("into='darft'" in fault for fault in caught.value.faults)
 

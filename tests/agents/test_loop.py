@@ -151,7 +151,7 @@ def test_at_a_limit_the_agent_can_stop_without_an_answer() -> None:
     ("model", "diagnosis"),
     [
         (FunctionModel(lambda r: call("crash", why=f"{len(r.messages)}")), "same tool failing: `crash` failed in 3"),
-        (FunctionModel(lambda r: call("add", a=1, b=1)), 'same call repeated: `add(\'{"a":1,"b":1}\')` 3 times'),
+        (FunctionModel(lambda r: call("add", a=1, b=1)), 'same call repeated: `add({"a":1,"b":1})` 3 times'),
         (FunctionModel(lambda r: call("add", a=len(r.messages), b=1)), "still asking for new tools: its last 3 calls"),
     ],
     ids=["failing", "repeated", "new"],
@@ -272,6 +272,9 @@ def test_replies_that_are_always_cut_come_to_an_end() -> None:
     with pytest.raises(AgentStopped) as caught:
         Agent(model).run_sync("go")
     assert (caught.value.reason, caught.value.text, len(model.requests)) == ("cut_off", "blah blah", 3)
+    assert caught.value.diagnosis == (
+        "cut replies: ask for a shorter answer, or let replies be longer with settings={'max_tokens': ...}",
+    )
 
 
 @pytest.mark.parametrize("reason", ["refused", "filtered"])

@@ -41,7 +41,7 @@ def test_an_answer_is_printed_with_what_it_cost() -> None:
     console = screen()
     model = Scripted(say("# Tides", usage=Usage(requests=1, input=10, output=5, cost="0.25")))  # type: ignore[arg-type]
     print_result(Agent(model).run_sync("go"), console=console)
-    assert shown(console) == ["# Tides", "1 requests, 0 tool calls, 15 tokens, $0.2500"]
+    assert shown(console) == ["# Tides", "1 request, 0 tool calls, 15 tokens, $0.2500"]
 
 
 def test_markdown_is_rendered_only_where_it_is_wanted() -> None:

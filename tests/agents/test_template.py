@@ -60,12 +60,12 @@ def test_all_faults_of_a_template_are_told() -> None:
     """Unknown fields with what is near, parts that a model does not have, and secrets."""
     text = "{topci} {verdict.advise} {topic.upper} {key} {topic} {whatever_else}"
     assert Template(text).faults(Draft) == [
-        "placeholder `{topci}` names no field; did you mean `{topic}`?; write {{topci}} for the text itself",
+        "placeholder `{topci}` names no field (`{{topci}}` is the text itself); did you mean `{topic}`?",
         "placeholder `{verdict.advise}`: `Verdict` has no field `advise`; did you mean `{advice}`?",
         "placeholder `{topic.upper}` looks for `upper` in what is no model",
         "placeholder `{key}` would put the secret field `key` into a prompt",
-        "placeholder `{whatever_else}` names no field (there are topic, notes, verdict, key, when, count); "
-        "write {{whatever_else}} for the text itself",
+        "placeholder `{whatever_else}` names no field (`{{whatever_else}}` is the text itself); "
+        "there are topic, notes, verdict, key, when, count",
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import re
 import socket
 import subprocess
@@ -464,3 +465,13 @@ async def test_a_connection_that_is_closed_before_it_is_open_says_so() -> None:
     connection._owner.cancel()
     with pytest.raises(ToolError, match="it is not there: it was closed before it was open"):
         await waiting
+
+
+@pytest.mark.parametrize("also", [True, False], ids=["the first one is a file", "no stream is a file"])
+async def test_a_process_is_started_where_stderr_is_no_file(also: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a notebook, whose streams are objects without a descriptor."""
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    if not also:
+        monkeypatch.setattr(sys, "__stderr__", None)
+    async with by_process(keep=["say"]) as server:
+        assert [one.name for one in await server.load()] == ["say"]
