@@ -295,6 +295,7 @@ def _needed_by(reference: Reference | None) -> Callable[[str], frozenset[str]]:
         return _nothing
     needs = reference.journal.needs
     routers = {task for task, node in _nodes(reference.journal) if node in reference.routers}
+    passed = routers | _without_code(reference.journal)
 
     def before(task: str) -> frozenset[str]:
         # What failed for good has no commit to say what it follows from, and an item has its map's.
@@ -305,14 +306,27 @@ def _needed_by(reference: Reference | None) -> Callable[[str], frozenset[str]]:
         return ahead_of(task) if task in routers else before(task)
 
     def ahead_of(router: str) -> frozenset[str]:
-        # Their records share a transaction with that of the node ahead, and with the beginning of a nested graph.
+        # Their records share a transaction with that of the node ahead, and with whatever calls nobody's code between:
+        # the beginning and the end of a nested graph or a map, and gates that pass an answer on.
         found: set[str] = set()
         for name in before(router):
             one = name.removesuffix("/START")
-            found |= {one} if one == "START" else ahead_of(one) if one in routers else before(one)
+            found |= {one} if one == "START" else ahead_of(one) if one in passed else before(one)
         return frozenset(found)
 
     return needed_by
+
+
+def _without_code(journal: Journal) -> set[str]:
+    """The tasks of gates, maps and nested graphs: the engine does them itself."""
+    found: set[str] = set()
+    for _, kind, text in journal.seen.records:
+        data = json.loads(text)
+        if kind == "opened" or (kind == "asked" and not data["name"] and data["purpose"] == "ask"):
+            found.add(data["task"])
+        elif kind in ("done", "item") and data["task"].endswith("]"):
+            found.add(data["task"].rpartition("[")[0])
+    return found
 
 
 def _nodes(journal: Journal) -> Iterable[tuple[str, str]]:

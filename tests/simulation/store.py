@@ -44,14 +44,15 @@ class Ledger:
             self.faults.append(f"epoch {lease.epoch} was granted after {self.epoch}")
         self.epoch = lease.epoch
 
-    def begin(self, records: Sequence[Record]) -> None:
-        """Somebody tries to store records."""
+    def begin(self, records: Sequence[Record]) -> int:
+        """Somebody tries to store records; the epoch that it is then."""
         self.tried.update(records)
+        return self.epoch
 
-    def acknowledge(self, lease: Lease, records: Sequence[Record], status: Status | None) -> None:
-        """Somebody is told that they are stored."""
-        if lease.epoch != self.epoch:
-            self.faults.append(f"an append by epoch {lease.epoch} was taken when it was {self.epoch}")
+    def acknowledge(self, lease: Lease, records: Sequence[Record], status: Status | None, *, began: int) -> None:
+        """Somebody is told that they are stored. Whoever hears of it late may meanwhile have lost the run."""
+        if lease.epoch != began:
+            self.faults.append(f"an append by epoch {lease.epoch} was taken when it was {began}")
         if self.is_over and (records or status not in (None, "completed")):
             self.faults.append(f"{[record.kind for record in records]} and {status} were stored after the end")
         for record in records:
@@ -154,7 +155,7 @@ class FaultyStore(Store):
         lease = await self._inner.create(run_id, graph, records, **options)
         self.lease = lease
         self._ledger.granted(lease)
-        self._ledger.acknowledge(lease, records, None)
+        self._ledger.acknowledge(lease, records, None, began=lease.epoch)
         return lease
 
     async def claim(self, run_id: str, *, blocking: bool = False) -> Lease:
@@ -178,15 +179,15 @@ class FaultyStore(Store):
         await self._trouble("append", may_wait=not lease.blocking)
         if self._chance.random() < self._weather.taken:
             await self._take_over(lease)
-        self._ledger.begin(records)
+        began = self._ledger.begin(records)
         first = lease.next_seq
         try:
             await self._inner.append(lease, records, status=status, snapshot=snapshot, durable=durable)
         except asyncio.CancelledError:
             if lease.next_seq > first:  # decided all the same, and the lease says how
-                self._ledger.acknowledge(lease, records, status)
+                self._ledger.acknowledge(lease, records, status, began=began)
             raise
-        self._ledger.acknowledge(lease, records, status)
+        self._ledger.acknowledge(lease, records, status, began=began)
         await self._delay(may_wait=not lease.blocking)
 
     async def _take_over(self, lease: Lease) -> None:

@@ -122,8 +122,7 @@ def test_a_ledger_tells_what_must_not_be() -> None:
     done = [Record(seq, "done", b'{"task":"a","parents":[]}') for seq in range(2)]
     ledger.granted(lease)
     ledger.granted(Lease("r-1", 1, 0, blocking=False))
-    ledger.begin(done[:1])
-    ledger.acknowledge(lease, done[:1], None)
+    ledger.acknowledge(lease, done[:1], None, began=ledger.begin(done[:1]))
     ledger.adopt(done[1:])
     ledger.adopt(done)
     assert ledger.faults == [
