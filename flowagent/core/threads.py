@@ -61,8 +61,8 @@ def in_thread(call: Callable[[], Any]) -> asyncio.Future[tuple[bool, Any]]:
     """Run a call in a thread, with the caller's context variables.
 
     Returns:
-        A future of (True, what it returned) or (False, the exception that it raised). Cancelling the future does
-        not stop the thread; what it returns then goes nowhere.
+        A future of (True, what it returned) or (False, the exception that it raised). A call that has not begun when
+        the future is cancelled is not made; one that has is not stopped, and what it returns goes nowhere.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[tuple[bool, Any]] = loop.create_future()
@@ -73,6 +73,8 @@ def in_thread(call: Callable[[], Any]) -> asyncio.Future[tuple[bool, Any]]:
             future.set_result(outcome)
 
     def job() -> None:
+        if future.cancelled():
+            return
         try:
             outcome = (True, context.run(call))
         except BaseException as error:  # noqa: BLE001  # whatever it is, it belongs to the caller

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import gc
 import hashlib
 import json
@@ -305,6 +306,7 @@ def _needed_by(reference: Reference | None) -> Callable[[str], frozenset[str]]:
         task = call.partition("#")[0]
         return ahead_of(task) if task in routers else before(task)
 
+    @functools.cache
     def ahead_of(router: str) -> frozenset[str]:
         # Their records share a transaction with that of the node ahead, and with whatever calls nobody's code between:
         # the beginning and the end of a nested graph or a map, and gates that pass an answer on.

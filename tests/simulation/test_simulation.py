@@ -20,7 +20,9 @@ from tests.simulation.store import Ledger
 from tests.simulation.trouble import Trouble
 from tests.simulation.world import simulated
 
-FIRST = random.SystemRandom().randrange(1_000_000)
+FIRST = 4711
+"""The same seeds every time: what CI finds must be found again. `make chaos` plays others."""
+
 SEEDS = 160
 PARTS = 8
 
