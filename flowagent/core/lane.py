@@ -7,6 +7,7 @@ future, a thread, a `Context`, an item, a timeout.
 from __future__ import annotations
 
 import time
+from contextvars import copy_context
 from collections.abc import Callable
 from typing import Protocol
 
@@ -54,10 +55,11 @@ class Lane:
         """
         port, machine, settler = self._port, self._machine, self._settler
         ready, teller, clock, is_interrupted = machine.ready, port.teller, time.perf_counter, port.is_interrupted
+        is_heard = teller.is_heard
         call = task.place.plain
         while call is not None:
             machine.take(task)
-            context = teller.started(task)
+            context = teller.started(task) if is_heard else copy_context()
             view = task.scope.handed(task.values)
             started = clock()
             returned, error = call_inline(is_interrupted, context, call, view)
@@ -66,10 +68,11 @@ class Lane:
             delay = settler.take(task, returned, view, seconds) if error is None else settler.fail(task, error, seconds)
             if delay is not None:
                 port.fly(task, delay)
-            if len(ready) != 1 or machine.failing:
-                return
-            task = ready[0]
+            if task.status != "ready":  # else the machine has made it into the next one, which is alone as it was
+                if len(ready) != 1 or machine.failing or ready[0].status != "ready":
+                    return
+                task = ready[0]
             place = task.place
-            if task.status != "ready" or not (place.is_router or port.may_start(task)):
+            if not (place.is_router or port.may_start(task)):
                 return
             call = place.plain

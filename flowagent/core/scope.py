@@ -159,6 +159,7 @@ class Scope:
 
     __slots__ = (
         "_shown",
+        "_shown_of",
         "ended",
         "fired",
         "groups",
@@ -190,17 +191,17 @@ class Scope:
         self.values: Values | None = None
         self.since: Writes = NOTHING
         self.spent: Usage = NO_USAGE
-        self._shown: tuple[Values, BaseModel] | None = None
+        self._shown_of: Values | None = None
+        self._shown: BaseModel
 
     def handed(self, values: Values) -> BaseModel:
         """The state as a task is handed it; the last one is kept, as a router and what follows it get the same."""
-        shown = self._shown
-        if shown is not None and shown[0] is values:
-            return shown[1]
+        if self._shown_of is values:
+            return self._shown
         schema = self.topology.schema
         view = schema.handed(values)
         if schema.is_shareable:
-            self._shown = (values, view)
+            self._shown, self._shown_of = view, values
         return view
 
     def group_key(self, place: Place, arrow: Arrow) -> GroupKey:
