@@ -267,8 +267,8 @@ class Machine:
 
     def take(self, task: Task) -> None:
         """Start the task that `next_ready` gave."""
-        assert self.ready[0] is task, "only the next task is taken; this is a bug in flowagent"
-        self.ready.popleft()
+        following = self.ready.popleft()
+        assert following is task, "only the next task is taken; this is a bug in flowagent"
         task.status = "running"
         if not task.counted:
             task.counted = True

@@ -125,7 +125,8 @@ class Recorder:
         batch: Sequence[Record]
         if self.is_ahead:
             batch = _written(first, self.pending)
-            self._since_snapshot += sum([len(record.data) for record in batch])
+            for record in batch:
+                self._since_snapshot += len(record.data)
             # The record that ends a call says why it stopped, so it stands after the last snapshot, and is found there.
             if self._since_snapshot >= self._snapshot_at and not status:
                 snapshot = self._snapshot()
