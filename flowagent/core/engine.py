@@ -80,7 +80,7 @@ class Engine:
         self.is_interrupted = is_interrupted
         self.keeps_questions = keeps_questions
         self.keeps_secrets = bool(getattr(store, "keeps_secrets", False))
-        self.executed = 0
+        self.has_executed = False
         self.reason = ""
         self.teller = Teller(self.run_id, listeners, clock)
         self._carried = carried
@@ -274,7 +274,7 @@ class Engine:
     def _settle(self, outcome: Outcome) -> None:
         if self._unstored is not None:
             raise self._unstored
-        self.executed += 1
+        self.has_executed = True
         task = outcome.task
         account = task.account
         if outcome.stopped and not outcome.paused:

@@ -23,7 +23,7 @@ class Port(Protocol):
 
     teller: Teller
     is_interrupted: Callable[[], bool]
-    executed: int
+    has_executed: bool
 
     def may_start(self, task: Task) -> bool:
         """Whether a task may start now."""
@@ -56,6 +56,7 @@ class Lane:
         port, machine, settler = self._port, self._machine, self._settler
         ready, teller, clock, is_interrupted = machine.ready, port.teller, time.perf_counter, port.is_interrupted
         is_heard = teller.is_heard
+        port.has_executed = True
         call = task.place.plain
         while call is not None:
             machine.take(task)
@@ -64,11 +65,10 @@ class Lane:
             started = clock()
             returned, error = call_inline(is_interrupted, context, call, view)
             seconds = clock() - started
-            port.executed += 1
             delay = settler.take(task, returned, view, seconds) if error is None else settler.fail(task, error, seconds)
-            if delay is not None:
-                port.fly(task, delay)
             if task.status != "ready":  # else the machine has made it into the next one, which is alone as it was
+                if delay is not None:
+                    port.fly(task, delay)
                 if len(ready) != 1 or machine.failing or ready[0].status != "ready":
                     return
                 task = ready[0]

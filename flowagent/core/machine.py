@@ -380,22 +380,26 @@ class Machine:
         task at its head becomes the next. No join that the token arrives at has anything to wait for. So a linear
         stretch costs neither counting nor searching nor new objects.
         """
-        scope, commit, values, number, times = task.scope, task.top, task.values, task.number, 0
-        topology = scope.topology
+        topology, commit, place, number = task.scope.topology, task.top, task.place, task.number
         if writes:
-            commit.values = values = applied(topology.schema.reducers, values, writes)
-        if task.place.own_slot is not None:
+            task.values = commit.values = applied(topology.schema.reducers, task.values, writes)
+        if place.own_slot is not None:
             mark_again(task, commit)
+        if place.plain is None or task.attempt > 1 or task.caught:
+            task.forget()  # a plain function that was called once has left nothing
         commit.id = task.id
         commit.number = number
         arrow = task.arrows[0]
         arrow.head = head
         arrow.sent = items
-        place = topology.places[head]
+        task.place = place = topology.places[head]
+        task.times = 0
         if place.is_numbered:
-            number, times = number_of(place, commit, scope)
-        name = f"{place.code}@{number}" if number else place.code
-        task.begin(name, place, number, times, values)
+            number, task.times = number_of(place, commit, task.scope)
+            task.number = number
+        task.id = name = f"{place.code}@{number}" if number else place.code
+        task.status = "ready"
+        task.counted = place.is_router
         tasks, ready = self.tasks, self.ready
         tasks.clear()
         tasks[name] = task

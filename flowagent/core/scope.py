@@ -102,23 +102,17 @@ class Task:
         self.container: Task | None = None
         self.index: int | None = None
         self.item: Sent | None = None
-        self._forget()
-        self.place = place
-        self.begin(id, place, number, times, scope.start.values)
-
-    def begin(self, id: str, place: Place, number: str, times: int, values: Values) -> None:
-        """Be a visit that has not begun; whatever was known of another one is forgotten."""
-        if self.place.plain is None or self.attempt > 1 or self.caught:
-            self._forget()  # a plain function that was called once has left nothing
+        self.forget()
         self.id = id
         self.place = place
         self.number = number
         self.times = times
-        self.values = values
+        self.values = scope.start.values
         self.status: TaskStatus = "ready"
         self.counted = place.is_router
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
+        """Be as if it had not been run: what attempts have left, and what was made for them, is no more."""
         self.attempt = 1
         self.tried = 0
         self.failures: tuple[Failure, ...] = ()
