@@ -13,6 +13,7 @@ from typing import Protocol
 
 from flowagent.core.attempts import call_inline
 from flowagent.core.machine import Machine
+from flowagent.core.recorder import Recorder
 from flowagent.core.scope import Task
 from flowagent.core.settler import Settler
 from flowagent.core.teller import Teller
@@ -41,19 +42,21 @@ class Lane:
         port: the engine.
         machine: the run's position.
         settler: takes what the functions give or raise.
+        recorder: stores what was noted of a function before the next one is called.
     """
 
-    def __init__(self, port: Port, machine: Machine, settler: Settler) -> None:
+    def __init__(self, port: Port, machine: Machine, settler: Settler, recorder: Recorder) -> None:
         self._port = port
         self._machine = machine
         self._settler = settler
+        self._recorder = recorder
 
-    def run(self, task: Task) -> None:
+    async def run(self, task: Task) -> None:
         """Run the only ready task, and what it leads to as long as that is the only one, too, and need not wait.
 
         A router is asked at once, so that one transaction stores its answer together with the node's update.
         """
-        port, machine, settler = self._port, self._machine, self._settler
+        port, machine, settler, recorder = self._port, self._machine, self._settler, self._recorder
         ready, teller, clock, is_interrupted = machine.ready, port.teller, time.perf_counter, port.is_interrupted
         is_heard = teller.is_heard
         port.has_executed = True
@@ -73,6 +76,9 @@ class Lane:
                     return
                 task = ready[0]
             place = task.place
-            if not (place.is_router or port.may_start(task)):
-                return
+            if not place.is_router:
+                if recorder.is_ahead:
+                    await recorder.flush()
+                if not port.may_start(task):
+                    return
             call = place.plain
