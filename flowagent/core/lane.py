@@ -7,8 +7,8 @@ future, a thread, a `Context`, an item, a timeout.
 from __future__ import annotations
 
 import time
-from contextvars import copy_context
 from collections.abc import Callable
+from contextvars import copy_context
 from typing import Protocol
 
 from flowagent.core.attempts import call_inline

@@ -79,32 +79,29 @@ class Recorder:
         weight: the bytes of records since the last snapshot, and of that snapshot.
 
     Attributes:
-        pending: those records that are not stored yet.
+        noted: how many records there are, stored or not.
+        pending: those that are not stored yet.
         is_ahead: whether they have to be stored before user code that may follow from them is called.
     """
 
     def __init__(
         self, store: Store, lease: Lease, machine: Machine, durability: Durability, weight: tuple[int, int]
     ) -> None:
+        self.noted = lease.next_seq
         self._store = store
         self._lease = lease
         self._machine = machine
         self._durability: Durability = durability
         self.is_ahead = durability != "exit"
         self.pending: list[Noted] = []
-        self._first = lease.next_seq
         self._since_snapshot, last = weight
         self._snapshot_at = max(_LIGHTEST_SNAPSHOT, last)
         self._flushing: asyncio.Future[None] | None = None
 
-    @property
-    def noted(self) -> int:
-        """How many records there are, stored or not."""
-        return self._first + len(self.pending)
-
     def note(self, kind: RecordKind, data: bytes) -> None:
         """Add a record to the next commit."""
         self.pending.append((kind, data))
+        self.noted += 1
 
     def note_done(
         self, task: Task, writes: Writes, ways: Sequence[Way], at: float, seconds: float, usage: Usage | None
@@ -115,6 +112,7 @@ class Recorder:
         self.pending.append(
             (task.id, task.place, task.scope.topology, ids, task.attempt, writes, ways, at, seconds, usage)
         )
+        self.noted += 1
 
     async def flush(self, *, status: Status | None = None, at_once: bool = False) -> None:
         """Have all records in the store, if this run's durability asks for it now."""
@@ -128,15 +126,13 @@ class Recorder:
         batch: Sequence[Record]
         if self.is_ahead:
             batch = _written(first, self.pending)
-            for record in batch:
-                self._since_snapshot += len(record.data)
+            self._since_snapshot += sum([len(record.data) for record in batch])
             # The record that ends a call says why it stopped, so it stands after the last snapshot, and is found there.
             if self._since_snapshot >= self._snapshot_at and not status:
                 snapshot = self._snapshot()
         else:
             batch = Batch(first, self.pending)
         noted, self.pending = self.pending, []
-        self._first += len(noted)
         if not self._lease.blocking:
             # Others may note and flush more meanwhile: they wait above, so that batches stay in order.
             self._flushing = asyncio.get_running_loop().create_future()
@@ -146,7 +142,6 @@ class Recorder:
             # Even a cancelled append is decided when it raises, and the lease says how.
             if self._lease.next_seq <= first:
                 self.pending = noted + self.pending
-                self._first = first
             raise
         finally:
             if self._flushing is not None:
