@@ -94,7 +94,7 @@ def insert(cursor: apsw.Cursor, grip: Grip, records: Iterable[Record], first: in
 
 
 def _first_taken(cursor: apsw.Cursor, ids: Sequence[int]) -> int:
-    cursor.execute("SELECT min(id) FROM records WHERE id BETWEEN ? AND ?", (ids[0], ids[-1]))
+    cursor.execute("SELECT ifnull(min(id), ?1) FROM records WHERE id BETWEEN ?1 AND ?2", (ids[0], ids[-1]))
     return cast("int", cursor.get)
 
 
