@@ -19,7 +19,7 @@ from flowagent.core.replaying import begun
 from flowagent.core.run import Run
 from flowagent.core.shape import differences, fingerprint, shape_of
 from flowagent.core.topology import Topology
-from flowagent.errors import FlowAgentError, GraphChanged, NodeError, RunExists, RunNotFound, StateError
+from flowagent.errors import FlowAgentError, GraphChanged, NodeError, RunExists, RunNotFound, StateError, StoreError
 
 if TYPE_CHECKING:
     from flowagent.stores.base import Store
@@ -91,7 +91,11 @@ async def read(place: Place, info: RunInfo, on_failure: OnFailure, *, accept_cha
         machine.on_failure = on_failure
         snapshot = Snapshot(0, b"")
     records = await place.store.read(run_id, after=snapshot.seq)
-    journal.replay(machine, run_id, records)
+    try:
+        journal.replay(machine, run_id, records)
+    except StoreError as error:
+        _refuse_changes(place, run_id, started, error)
+        raise
     machine.look_again()
     ended = journal.read(run_id, records[-1]) if records and records[-1].kind == "ended" else {}
     return Position(
@@ -165,12 +169,18 @@ def _refuse_other_graph(place: Place, run_id: str, started: Mapping[str, Any], *
     name = place.topology.name
     if started["graph"] != name:
         raise RunExists(f"run `{run_id}` in {place.store.name} is one of graph `{started['graph']}`, not of `{name}`")
+    if not accept_changes:
+        _refuse_changes(place, run_id, started)
+
+
+def _refuse_changes(place: Place, run_id: str, started: Mapping[str, Any], because: Exception | None = None) -> None:
+    """Raise `GraphChanged` where today's graph is another than the one that a run was started with."""
     shape = shape_of(place.topology)
-    if accept_changes or started["fingerprint"] == fingerprint(shape):
+    if started["fingerprint"] == fingerprint(shape):
         return
     lines = differences(started["shape"], shape)
     if lines:
-        raise GraphChanged(run_id, name, lines)
+        raise GraphChanged(run_id, place.topology.name, lines) from because
 
 
 def refuse_other_input(
