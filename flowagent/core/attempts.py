@@ -297,7 +297,7 @@ def run_inline(engine: Engine, task: Task, item: Any) -> Outcome:
     arguments, view, attempt = prepared(engine, task, function, item, is_inline=True)
     context = engine.teller.started(task)
     started = time.perf_counter()
-    returned, error = call_inline(engine.is_interrupted, context, function.call, *arguments)
+    returned, error = call_inline(engine.is_interrupted, context, lambda given: function.call(*given), arguments)
     outcome = Outcome(task, time.perf_counter() - started, returned, error, view=view)
     if attempt is not None:
         attempt.close(outcome)
@@ -305,12 +305,12 @@ def run_inline(engine: Engine, task: Task, item: Any) -> Outcome:
 
 
 def call_inline(
-    is_interrupted: Callable[[], bool], context: contextvars.Context, call: Callable[..., Any], *arguments: Any
+    is_interrupted: Callable[[], bool], context: contextvars.Context, call: Callable[[Any], Any], given: Any
 ) -> tuple[Any, BaseException | None]:
     """What a sync function gives or raises when it is called on the loop's own thread, in its own context."""
     inline.running = True
     try:
-        return context.run(call, *arguments), None
+        return context.run(call, given), None
     except KeyboardInterrupt as error:
         if is_interrupted():
             raise

@@ -80,14 +80,14 @@ class Engine:
         self.is_interrupted = is_interrupted
         self.keeps_questions = keeps_questions
         self.keeps_secrets = bool(getattr(store, "keeps_secrets", False))
-        self.executed = 0
+        self.has_executed = False
         self.reason = ""
         self.teller = Teller(self.run_id, listeners, clock)
         self._carried = carried
         self._recorder = Recorder(store, lease, machine, durability, weight)
         self.purse = Purse(machine, limits)
         self._settler = Settler(self.run_id, machine, self._recorder, self.teller, self.purse, clock)
-        self._lane = Lane(self, machine, self._settler)
+        self._lane = Lane(self, machine, self._settler, self._recorder)
         self._own_loop = own_loop
         self._flights: dict[Task, asyncio.Task[Outcome]] = {}
         self._called_off: set[Task] = set()
@@ -152,7 +152,7 @@ class Engine:
             place = task.place
             is_alone = place.runs_inline and self._own_loop and not self._flights and len(machine.ready) == 1
             if is_alone and place.plain is not None:
-                self._lane.run(task)
+                await self._lane.run(task)
                 return
             machine.take(task)
             if task.closing:
@@ -274,7 +274,7 @@ class Engine:
     def _settle(self, outcome: Outcome) -> None:
         if self._unstored is not None:
             raise self._unstored
-        self.executed += 1
+        self.has_executed = True
         task = outcome.task
         account = task.account
         if outcome.stopped and not outcome.paused:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 from pydantic_core import ValidationError, from_json, to_json
 
@@ -58,32 +58,13 @@ def gone(topology: Topology, ways: Sequence[Way]) -> bytes:
     return b"[%b]" % b",".join(parts)
 
 
-class Done(NamedTuple):
-    """A task is done: what its record will say, taken down when it happened and written as JSON when it is stored.
+Done: TypeAlias = tuple[str, Place, Topology, tuple[str, ...], int, Writes, Sequence[Way], float, float, "Usage | None"]
+"""A task is done: what its record will say, taken down when it happened and written as JSON when it is stored.
 
-    Attributes:
-        task: its id.
-        place: its node.
-        topology: of its graph.
-        parents: the ids of the tasks that it came from.
-        attempt: the last one.
-        writes: its update.
-        ways: where it went.
-        at: when, in seconds since 1970.
-        seconds: how long its last attempt took.
-        usage: what it spent since its last record, if anything.
-    """
-
-    task: str
-    place: Place
-    topology: Topology
-    parents: tuple[str, ...]
-    attempt: int
-    writes: Writes
-    ways: Sequence[Way]
-    at: float
-    seconds: float
-    usage: Usage | None
+Its id, its node, the tables of its graph, the ids of the tasks that it came from, the last attempt, its update, where
+it went, when (in seconds since 1970), how long its last attempt took, and what it spent since its last record, if
+anything. A plain tuple, as one is made at every step.
+"""
 
 
 def done_json(facts: Done) -> bytes:

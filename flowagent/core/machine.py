@@ -111,12 +111,14 @@ class Machine:
         place = task.place
         if not place.chooses:
             ways = place.ways
-        elif len(ways) > 1:
+        if len(ways) == 1 and task.scope.is_alone:
+            head, items = ways[0]
+            if head != _END:
+                self._advance(task, writes, head, items)
+                return
+        if place.chooses and len(ways) > 1:
             ways = sorted(ways, key=lambda way: place.rank[way.head])
-        if task.scope.is_alone and len(ways) == 1 and ways[0].head != _END:
-            self._advance(task, writes, ways[0])
-        else:
-            self._commit(task, writes, ways)
+        self._commit(task, writes, ways)
 
     def finish_item(self, task: Task, value: Any, data: bytes) -> None:
         """An item of a map is done and leaves its result with the map."""
@@ -265,8 +267,8 @@ class Machine:
 
     def take(self, task: Task) -> None:
         """Start the task that `next_ready` gave."""
-        assert self.ready[0] is task, "only the next task is taken; this is a bug in flowagent"
-        self.ready.popleft()
+        following = self.ready.popleft()
+        assert following is task, "only the next task is taken; this is a bug in flowagent"
         task.status = "running"
         if not task.counted:
             task.counted = True
@@ -371,32 +373,36 @@ class Machine:
         if scope.owner is not None:
             self._look_around(scope.owner)
 
-    def _advance(self, task: Task, writes: Writes, way: Way, caught: tuple[Failure, ...] = ()) -> None:
+    def _advance(self, task: Task, writes: Writes, head: int, items: Sequence[Sent] = ()) -> None:
         """What committing comes to for a token that is alone and has one way on, done in place.
 
         All before the new commit is sealed into it, so the first commit becomes it; its arrow points on, and the
         task at its head becomes the next. No join that the token arrives at has anything to wait for. So a linear
         stretch costs neither counting nor searching nor new objects.
         """
-        scope, commit, place, number = task.scope, task.top, task.place, task.number
+        topology, commit, place, number = task.scope.topology, task.top, task.place, task.number
         if writes:
-            commit.values = applied(scope.topology.schema.reducers, task.values, writes)
+            task.values = commit.values = applied(topology.schema.reducers, task.values, writes)
         if place.own_slot is not None:
-            mark_again(task, commit, place.own_slot)
+            mark_again(task, commit)
+        if place.plain is None or task.attempt > 1 or task.caught:
+            task.forget()  # a plain function that was called once has left nothing
         commit.id = task.id
         commit.number = number
         arrow = task.arrows[0]
-        arrow.head, arrow.sent = way
-        place = scope.topology.places[arrow.head]
-        times = 0
+        arrow.head = head
+        arrow.sent = items
+        task.place = place = topology.places[head]
+        task.times = 0
         if place.is_numbered:
-            number, times = number_of(place, commit, scope)
-        task.begin(f"{place.code}@{number}" if number else place.code, place, number, times, commit.values)
-        if caught:
-            task.caught = caught
+            number, task.times = number_of(place, commit, task.scope)
+            task.number = number
+        task.id = name = f"{place.code}@{number}" if number else place.code
+        task.status = "ready"
+        task.counted = place.is_router
         tasks, ready = self.tasks, self.ready
         tasks.clear()
-        tasks[task.id] = task
+        tasks[name] = task
         if ready:
             ready.clear()  # a replay finishes tasks out of turn
         ready.append(task)
@@ -610,7 +616,9 @@ class Machine:
         handler = task.place.handler
         assert handler is not None, "only a failure with a handler is handed over; this is a bug in flowagent"
         if task.scope.is_alone:
-            self._advance(task, NOTHING, Way(handler), task.failures)
+            caught = task.failures
+            self._advance(task, NOTHING, handler)
+            task.caught = caught
         else:
             self._commit(task, NOTHING, (Way(handler),), task.failures)
 

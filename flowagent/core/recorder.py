@@ -63,7 +63,7 @@ class Batch(Sequence[Record]):
 
 def _written(first: int, noted: Sequence[Noted]) -> list[Record]:
     return [
-        tupled(Record, (seq, "done", journal.done_json(one)) if type(one) is Done else (seq, *one))
+        tupled(Record, (seq, *one) if len(one) == 2 else (seq, "done", journal.done_json(one)))
         for seq, one in enumerate(noted, first)
     ]
 
@@ -109,8 +109,9 @@ class Recorder:
         """Add to the next commit that a task is done; see `Done`."""
         parents = task.parents
         ids = (parents[0].id,) if len(parents) == 1 else tuple([parent.id for parent in parents])
-        facts = (task.id, task.place, task.scope.topology, ids, task.attempt, writes, ways, at, seconds, usage)
-        self.pending.append(tupled(Done, facts))
+        self.pending.append(
+            (task.id, task.place, task.scope.topology, ids, task.attempt, writes, ways, at, seconds, usage)
+        )
         self.noted += 1
 
     async def flush(self, *, status: Status | None = None, at_once: bool = False) -> None:

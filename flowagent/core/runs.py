@@ -289,7 +289,7 @@ async def _drive(
         weight=weight,
     )
     status = await engine.drive(resumed=resumed)
-    replayed = engine.executed == 0
+    replayed = not engine.has_executed
     return _finished(place, lease.run_id, machine, status, options, replayed=replayed, reason=engine.reason)
 
 

@@ -7,7 +7,7 @@ back from its JSON, what the next node sees.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from functools import cache
 from typing import Any, cast
@@ -31,9 +31,12 @@ class Schema:
         fields: its fields by name.
         reducers: the reducer of each field, or None.
         secrets: the names of the fields that nobody may see.
+        handed: makes the state as a node is given it: an instance of the model that cannot be changed.
+        is_shareable: whether all tasks with one state may be handed the same.
+        whole: whether only the whole model can hold an update to its validators.
     """
 
-    __slots__ = ("_drops_extra", "_hidden", "_view", "fields", "is_shareable", "model", "reducers", "secrets", "whole")
+    __slots__ = ("_drops_extra", "_hidden", "fields", "handed", "is_shareable", "model", "reducers", "secrets", "whole")
 
     def __init__(self, model: type[BaseModel]) -> None:
         self.model = model
@@ -51,9 +54,10 @@ class Schema:
             frozen and any(field.decorated for field in self.fields.values())
         )
         self._drops_extra = model.model_config.get("extra") == "ignore"
-        self._view = views.view_class(model)
-        # Nothing a task could do to such an instance would show, so all tasks with one state may be handed the same.
-        self.is_shareable = self._view is model and not model.__private_attributes__
+        view = views.view_class(model)
+        self.handed: Callable[[Values], BaseModel] = views.builder(view)
+        # Nothing a task could do to such an instance would show.
+        self.is_shareable = view is model and not model.__private_attributes__
 
     def field(self, name: str) -> StateField:
         """A field by its name.
@@ -67,10 +71,6 @@ class Schema:
         return field
 
     # -- reading -------------------------------------------------------------------------------------------------
-
-    def handed(self, values: Values) -> BaseModel:
-        """The state as a node is given it: an instance of the model that cannot be changed."""
-        return views.build(self._view, values)
 
     def result(self, values: Values) -> BaseModel:
         """The state as a caller is given it."""
@@ -211,8 +211,8 @@ class Schema:
                 f"{{{next(iter(self.fields), 'field')!r}: value}}, a `{self.model.__name__}`, or a Goto"
             )
         if (
-            view is not None
-            and not self.is_shareable
+            not self.is_shareable
+            and view is not None
             and (changed := views.changed_in_place(view))
             and (left := set(changed) - set(written))
         ):

@@ -102,23 +102,17 @@ class Task:
         self.container: Task | None = None
         self.index: int | None = None
         self.item: Sent | None = None
-        self._forget()
-        self.place = place
-        self.begin(id, place, number, times, scope.start.values)
-
-    def begin(self, id: str, place: Place, number: str, times: int, values: Values) -> None:
-        """Be a visit that has not begun; whatever was known of another one is forgotten."""
-        if self.place.plain is None or self.attempt > 1 or self.caught:
-            self._forget()  # a plain function that was called once has left nothing
+        self.forget()
         self.id = id
         self.place = place
         self.number = number
         self.times = times
-        self.values = values
+        self.values = scope.start.values
         self.status: TaskStatus = "ready"
         self.counted = place.is_router
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
+        """Be as if it had not been run: what attempts have left, and what was made for them, is no more."""
         self.attempt = 1
         self.tried = 0
         self.failures: tuple[Failure, ...] = ()
@@ -159,6 +153,7 @@ class Scope:
 
     __slots__ = (
         "_shown",
+        "_shown_of",
         "ended",
         "fired",
         "groups",
@@ -190,17 +185,17 @@ class Scope:
         self.values: Values | None = None
         self.since: Writes = NOTHING
         self.spent: Usage = NO_USAGE
-        self._shown: tuple[Values, BaseModel] | None = None
+        self._shown_of: Values | None = None
+        self._shown: BaseModel
 
     def handed(self, values: Values) -> BaseModel:
         """The state as a task is handed it; the last one is kept, as a router and what follows it get the same."""
-        shown = self._shown
-        if shown is not None and shown[0] is values:
-            return shown[1]
+        if self._shown_of is values:
+            return self._shown
         schema = self.topology.schema
         view = schema.handed(values)
         if schema.is_shareable:
-            self._shown = (values, view)
+            self._shown, self._shown_of = view, values
         return view
 
     def group_key(self, place: Place, arrow: Arrow) -> GroupKey:

@@ -15,7 +15,7 @@ import collections
 import copy
 import dataclasses
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NoReturn, cast, get_args, get_origin
 
 from pydantic import BaseModel
@@ -32,16 +32,29 @@ _set_extra = BaseModel.__dict__["__pydantic_extra__"].__set__
 _set_private = BaseModel.__dict__["__pydantic_private__"].__set__
 
 
+def builder(model: type[BaseModel]) -> Callable[[Mapping[str, Any]], BaseModel]:
+    """What makes instances of a model around values that are already valid; nothing is validated again.
+
+    What it needs of the model is looked up once: pydantic's metaclass makes that dearer than the instance.
+    """
+    new, has_private = model.__new__, bool(model.__private_attributes__)
+
+    def build(values: Mapping[str, Any]) -> BaseModel:
+        made = new(model)
+        _set_dict(made, {**values})
+        _set_fields_set(made, {*values})
+        _set_extra(made, None)
+        _set_private(made, None)
+        if has_private:
+            made.model_post_init(None)
+        return made
+
+    return build
+
+
 def build(model: type[BaseModel], values: Mapping[str, Any]) -> BaseModel:
-    """An instance of a model around values that are already valid; nothing is validated again."""
-    made = model.__new__(model)
-    _set_dict(made, {**values})
-    _set_fields_set(made, {*values})
-    _set_extra(made, None)
-    _set_private(made, None)
-    if model.__private_attributes__:
-        made.model_post_init(None)
-    return made
+    """One such instance."""
+    return builder(model)(values)
 
 
 def view_class(model: type[BaseModel]) -> type[BaseModel]:

@@ -12,13 +12,14 @@ def number_of(place: Place, tail: Commit, scope: Scope) -> tuple[str, int]:
     """The visit part of a new task's id, and which time round it is."""
     if not place.is_numbered:
         return tail.number, 0
-    within = tail.marks[place.slot]
+    marks = tail.marks
+    within = marks[place.slot]
     assert within is not None, f"no visit of the dominator of {place.name!r} is known; this is a bug in flowagent"
     if place.each:
         return ids.triggered(within.number, tail.id), 0
     if not place.comes_round or place.own_slot is None:
         return within.number, 0
-    before = tail.marks[place.own_slot]
+    before = marks[place.own_slot]
     times = before.times + 1 if before is not None and before.within == within.visit else 1
     if place.tie is not None:  # fired alone, it may be reached again by what does not descend from that firing
         times = scope.fired[place.index, within.visit]
@@ -35,13 +36,15 @@ def marked(task: Task, top: Commit) -> Marks:
     return (*top.marks[:slot], mark, *top.marks[slot + 1 :])
 
 
-def mark_again(task: Task, commit: Commit, slot: int) -> None:
+def mark_again(task: Task, commit: Commit) -> None:
     """Note a visit in the marks of a commit that nobody else's were taken from, in place."""
-    marks = commit.marks
-    mark = marks[slot]
+    place, marks = task.place, commit.marks
+    mark = None if place.own_slot is None else marks[place.own_slot]
     if mark is None:
         commit.marks = marked(task, commit)
         return
-    within = marks[task.place.slot]
-    mark.visit, mark.number, mark.times = task.id, task.number, task.times
+    within = marks[place.slot]
+    mark.visit = task.id
+    mark.number = task.number
+    mark.times = task.times
     mark.within = "" if within is None else within.visit

@@ -77,10 +77,11 @@ def applied(reducers: Mapping[str, Reducer | None], values: Values, writes: Writ
     """
     if not writes:
         return values
-    new = dict(values)
+    new = {**values}
     for name, write in writes.items():
+        kind, wholes, _ = write  # at every step, and taking a tuple apart is cheaper than naming its parts
         try:
-            new[name] = write.values[0] if write.kind == "set" else folded(reducers.get(name), values.get(name), write)
+            new[name] = wholes[0] if kind == "set" else folded(reducers.get(name), values.get(name), write)
         except Exception as error:  # reducers are user code
             raise unmergeable(name, (), error) from error
     return new

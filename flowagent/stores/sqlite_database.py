@@ -172,6 +172,7 @@ class Database:
 
     def _alone(self, write: Write[Any]) -> None:
         # One statement is a transaction by itself, and takes the lock for writing when it begins, as the others do.
+        self._look_now_and_then(time.monotonic())
         self._attempt(self._ready(durable=write.durable), write)
         if write.error is None:
             write.landed()
@@ -183,9 +184,7 @@ class Database:
         for write in writes[1:]:
             durable, holds = durable or write.durable, holds or write.holds
             makes, looks = makes or write.makes, looks or write.looks
-        if looks or now >= self._look_at:
-            self._check_file()
-            self._look_at = now + _LOOK_EVERY
+        self._look_now_and_then(now, at_once=looks)
         cursor = self._ready(durable=durable, make=makes)
         cursor.execute("BEGIN IMMEDIATE")
         signing = holds and now >= self.renew_at
@@ -274,10 +273,12 @@ class Database:
         self._let_go()
         return mends
 
-    def _check_file(self) -> None:
+    def _look_now_and_then(self, now: float, *, at_once: bool = False) -> None:
         """Let go of a file that somebody removed or replaced: what is written to it has no name any more."""
-        if self._file is not None and identity(self._where) != self._file:
-            self._let_go()
+        if at_once or now >= self._look_at:
+            self._look_at = now + _LOOK_EVERY
+            if self._file is not None and identity(self._where) != self._file:
+                self._let_go()
 
     def _ready(self, *, durable: bool, make: bool = False) -> apsw.Cursor:
         if self._connection is None or self._cursor is None:

@@ -21,6 +21,9 @@ from flowagent.stores.sqlite_runs import NO_RUN, NUMBERS, Grip, Row, is_whole, r
 _INSERT: Final = (
     "INSERT INTO records(id, epoch, kind, data, sum) SELECT ?1, ?2, ?3, ?4, ?5 FROM runs WHERE key = ?6 AND epoch = ?2"
 )
+_INSERT_TWO: Final = f"{_INSERT} UNION ALL SELECT ?7, ?2, ?8, ?9, ?10 FROM runs WHERE key = ?6 AND epoch = ?2"
+MOST_AT_ONCE: Final = 2
+"""How many records one statement inserts, and so one transaction of its own: a node's, and its router's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,12 +80,22 @@ def insert(cursor: apsw.Cursor, grip: Grip, records: Iterable[Record], first: in
     rows = rows_of(grip, records, first)
     before = cursor.connection.total_changes()
     try:
-        whole = insert_rows(cursor, rows)
+        if len(rows) == MOST_AT_ONCE:
+            one, (second, _, kind, data, total, _) = rows
+            cursor.execute(_INSERT_TWO, (*one, second, kind, data, total))
+        else:
+            cursor.executemany(_INSERT, rows)
     except apsw.ConstraintError as error:
-        taken = first + cursor.connection.total_changes() - before
+        inserted = cursor.connection.total_changes() - before
+        taken = _first_taken(cursor, [row[0] for row in rows[inserted:]]) - grip.key * NUMBERS
         raise rules.misnumbered(grip.run_id, taken, taken + 1) from error
-    if not whole:
+    if cursor.connection.total_changes() - before != len(rows):
         raise lost(cursor, grip)
+
+
+def _first_taken(cursor: apsw.Cursor, ids: Sequence[int]) -> int:
+    cursor.execute("SELECT ifnull(min(id), ?1) FROM records WHERE id BETWEEN ?1 AND ?2", (ids[0], ids[-1]))
+    return cast("int", cursor.get)
 
 
 def rows_of(grip: Grip, records: Iterable[Record], first: int) -> list[RecordRow]:

@@ -85,7 +85,8 @@ class Append(Write[None]):
         super().__init__(lease.database)
         self.durable = durable
         self.looks = status is not None  # nobody is told of an end that is in no file
-        self.single = len(records) == 1 and status is None and snapshot is None and not lease.unsure
+        is_short = len(records) <= sqlite_journal.MOST_AT_ONCE
+        self.single = is_short and status is None and snapshot is None and not lease.unsure
         self.size = 0 if lease.blocking else _size(records, snapshot)  # asked only where several are gathered
         self._lease = lease
         self._records = records

@@ -13,18 +13,18 @@ from tests.cost.measure import Cost
 # What each count is says `Cost`. The loops count a lap: a node and the router that leads back to it.
 BOUNDS: Final = {
     # calls of functions: of ours, of any in Python, of any in C
-    "loop": Cost(own=33, python=37, native=41),
-    "loop, async": Cost(own=94, python=196, native=142),
-    "history": Cost(own=46, python=50, native=60),
-    "line": Cost(own=22, python=25, native=29),
+    "loop": Cost(own=28, python=31, native=36),
+    "loop, async": Cost(own=94, python=185, native=131),
+    "history": Cost(own=40, python=44, native=54),
+    "line": Cost(own=19, python=21, native=27),
     "map": Cost(own=52, python=81, native=50),
     "fork": Cost(own=85, python=117, native=108),
     "many runs": Cost(own=112, python=198, native=123),
     # and with a store: SQL statements, flushes, bytes that are kept and bytes that are written
-    "loop, stored": Cost(own=73, python=77, native=88, statements=4.2, syncs=1, stored=390, written=6200),
-    "loop, stored, fast": Cost(own=73, python=77, native=88, statements=4.2, syncs=0, stored=390, written=6200),
+    "loop, stored": Cost(own=62, python=66, native=80, statements=1.2, syncs=1, stored=390, written=6200),
+    "loop, stored, fast": Cost(own=62, python=66, native=80, statements=1.2, syncs=0, stored=390, written=6200),
     "loop, async, stored": Cost(own=200, python=375, native=292, statements=2.2, syncs=2, stored=420, written=10900),
-    "history, stored": Cost(own=84, python=90, native=110, statements=4.2, syncs=1, stored=1080, written=8700),
+    "history, stored": Cost(own=75, python=81, native=102, statements=1.2, syncs=1, stored=1080, written=8700),
     "map, stored": Cost(own=58, python=86, native=62, statements=1.2, syncs=0.05, stored=185, written=600),
     "fork, stored": Cost(own=91, python=123, native=126, statements=1.2, syncs=0.05, stored=300, written=700),
     "many runs, stored": Cost(own=215, python=340, native=235, statements=4, syncs=0.5, stored=560, written=9000),

@@ -231,16 +231,18 @@ async def test_a_record_that_is_too_big_is_its_callers_error(store: SQLiteStore,
     assert [len(await store.read(run_id)) for run_id in ("r0", "r1")] == [2, 2]
 
 
-async def test_a_number_that_is_taken_is_refused(store: SQLiteStore, tmp_path: Path) -> None:
-    """Should the next number be taken after all, nothing is overwritten."""
+@pytest.mark.parametrize(("count", "taken"), [(1, 1), (2, 1), (2, 2), (3, 2)])
+async def test_a_number_that_is_taken_is_refused(store: SQLiteStore, tmp_path: Path, count: int, taken: int) -> None:
+    """Should one of the next numbers be taken after all, nothing is overwritten, and nothing is stored before it."""
     lease = await store.create("r", "g", line(0))
     connection = apsw.Connection(str(tmp_path / "runs.db"))
     connection.execute(
-        "INSERT INTO records(id, epoch, kind, data, sum) SELECT max(id) + 1, 1, 'done', x'00', 0 FROM records"
+        "INSERT INTO records(id, epoch, kind, data, sum) SELECT max(id) + ?, 1, 'done', x'00', 0 FROM records", (taken,)
     )
+    with pytest.raises(RunConflict, match=f"record {taken} of run `r` is already stored"):
+        await store.append(lease, [record for seq in range(1, count + 1) for record in line(seq)])
+    assert connection.execute("SELECT seq, data FROM records ORDER BY id").fetchall()[1:] == [(taken, b"\x00")]
     connection.close()
-    with pytest.raises(RunConflict, match="record 1 of run `r` is already stored"):
-        await store.append(lease, line(1))
 
 
 async def test_a_big_journal_takes_the_space_of_what_changed(tmp_path: Path) -> None:

@@ -407,6 +407,23 @@ async def test_a_removed_file_is_noticed(tmp_path: Path) -> None:
     await store.close()
 
 
+@pytest.mark.parametrize("at_once", [1, 2, 3])
+async def test_a_removed_file_is_noticed_by_a_run_that_goes_on(tmp_path: Path, at_once: int) -> None:
+    """A run that only adds steps, one statement each or several, is soon told that its file has no name any more."""
+    path = tmp_path / "runs.db"
+    store = SQLiteStore(path)
+    lease = await store.create("r", "g", START)
+
+    async def go_on() -> None:
+        for first in range(1, 1_000_000, at_once):
+            await store.append(lease, [Record(first + more, "done", b"{}") for more in range(at_once)])
+
+    path.unlink()
+    with pytest.raises(StoreError, match="is gone: it was removed while it was in use"):
+        await go_on()
+    await store.close()
+
+
 async def test_processes_make_one_file_together(tmp_path: Path) -> None:
     """Processes that open a new file at the same moment all get a good store."""
     script = """
