@@ -4,6 +4,7 @@
 # (apsw's stubs name `collections.abc.Buffer`, which Python 3.11 does not have.)
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -98,7 +99,15 @@ class SQLiteStore:
     async def resume(self, run_id: str, *, blocking: bool = False) -> tuple[Lease | None, Past]:
         """Take hold of a stored run and read it; see `Store.resume`."""
         database = self._there(run_id)
-        return await database.write(sqlite_writes.Resume(database, run_id, blocking=blocking), blocking=blocking)
+        try:
+            return await database.write(sqlite_writes.Resume(database, run_id, blocking=blocking), blocking=blocking)
+        except StoreError:
+            # A completed run is only read, so it need not matter that the file is locked, full or read-only.
+            with contextlib.suppress(StoreError):
+                past = await self.past(run_id)
+                if past.info.status == "completed":
+                    return None, past
+            raise
 
     async def append(
         self,
