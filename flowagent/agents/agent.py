@@ -24,7 +24,7 @@ from flowagent.agents.linting import lint_prompt
 from flowagent.agents.loop import graph_of, prompt_for
 from flowagent.agents.output import TOOL_NAME, OutputPlan, Shape, WantedMode
 from flowagent.agents.prompt import DatePrecision, Example, sections
-from flowagent.agents.result import AgentResult, AgentWatch, pending_in, raise_cause
+from flowagent.agents.result import AgentResult, AgentWatch, by_question, raise_cause
 from flowagent.agents.saving import SaveTo, as_saving
 from flowagent.core.context import Context
 from flowagent.core.graph import Graph, RunOptions
@@ -54,6 +54,12 @@ Prompt: TypeAlias = str | UserMessage | Text | Media | Sequence[str | Text | Med
 
 _TEXT: Any = str
 _LIMITS: Final = Limits(requests=25)
+_ONE_OF: Final = {
+    "anthropic": "anthropic:claude-haiku-4-5",
+    "openai": "openai:gpt-5.5",
+    "openai-chat": "openai-chat:gpt-5.5",
+}
+"""A model that stands for its provider, where only the provider's way of writing is asked for."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -85,7 +91,8 @@ class Agent(Generic[OutputT, DepsT]):
         settings: how the model is asked to work; only what is set is sent.
         limits: what it may spend in requests, tokens, tool calls and cost, the agents that it calls included.
         at_limit: what happens at a limit: `answer` (a last request without tools, for an answer from what there is),
-            `stop` (the run ends without an answer, and says why) or `raise`.
+            `stop` (the run ends without an answer, and says why; also where no answer has the asked shape) or `raise`.
+            An agent that is a tool of another never raises: whoever called it is told.
         output_mode: how the answer's type is asked for; `auto` takes the strongest way that loses nothing.
         output_retries: how often an answer that does not fit goes back to the model.
         checks: functions of the answer (and the context, if wanted) that may change it, or raise `ToolRetry` to send
@@ -211,6 +218,11 @@ class Agent(Generic[OutputT, DepsT]):
         """Whether there is anything that it may call."""
         return bool(self.tools)
 
+    @property
+    def needs_calls(self) -> bool:
+        """Whether its model must be able to call something: a tool, or the one whose arguments are the answer."""
+        return self.has_tools or (self.output_mode == "tool" and not self.shape.is_text)
+
     @cached_property
     def guardrails(self) -> Guards:
         """Its guardrails, by where they stand."""
@@ -219,7 +231,7 @@ class Agent(Generic[OutputT, DepsT]):
     @cached_property
     def rules(self) -> Rules:
         """How far it may go."""
-        return Rules(limits=self.limits, at_limit=self.at_limit, tool_errors=self.tool_errors)
+        return Rules(limits=self.limits, at_limit=self.at_limit, tool_errors=self.tool_errors, has_tools=self.has_tools)
 
     @property
     def saving(self) -> SaveTo | None:
@@ -252,13 +264,14 @@ class Agent(Generic[OutputT, DepsT]):
         """The tools as a model is sent them: what stands in the request's `tools`.
 
         Args:
-            model: `provider:model` or a model object; by default its own.
+            model: `provider:model`, a provider alone, or a model object; by default its own model.
         """
-        asked = self.opened if model is None else open_model(model)
+        asked = (
+            self.opened if model is None else open_model(_ONE_OF.get(model, model) if isinstance(model, str) else model)
+        )
         loaded = run_blocking(self.toolbox.load())
         answer = self.plan_for(asked).tool
-        provider = asked.name.partition(":")[0]
-        specs = (*loaded.specs(None, asked.profile, provider), *([] if answer is None else [answer]))
+        specs = (*loaded.specs(None), *([] if answer is None else [answer]))
         if not isinstance(asked, RemoteModel):
             return [spec.model_dump(exclude_defaults=True) for spec in specs]
         return list(asked.written(ModelRequest(messages=(user("?"),), tools=specs)).get("tools", []))
@@ -324,6 +337,8 @@ class Agent(Generic[OutputT, DepsT]):
         self,
         run: str | AgentResult[OutputT] | Run[Any],
         decisions: Mapping[str, Any] | None = None,
+        *,
+        accept_changes: bool = False,
         **options: Unpack[RunOptions],
     ) -> AgentResult[OutputT]:
         """Go on with a run: with decisions about calls that wait for approval, or after it failed or was interrupted.
@@ -331,6 +346,7 @@ class Agent(Generic[OutputT, DepsT]):
         Args:
             run: its id, its result or its `Run`.
             decisions: by call id (or question id): `Approve()`, `Deny("why")`, `Answer(result)` or `Abort()`.
+            accept_changes: go on although the agent has changed in what its graph is made of.
             options: see `RunOptions`.
 
         Returns:
@@ -338,20 +354,24 @@ class Agent(Generic[OutputT, DepsT]):
 
         Raises:
             AnswerError: a decision about no open call, or one that does not fit; nothing was changed.
+            GraphChanged: its graph is another one now, as that of an agent whose first tool came or last one went.
             RunNotFound: there is no such run.
         """
         given = run.run if isinstance(run, AgentResult) else run
         answers = await self._answers(given, decisions or {}, options)
-        return await self._result(self.graph.resume(given, answers=answers, **options))
+        work = self.graph.resume(given, answers=answers, accept_changes=accept_changes, **options)
+        return await self._result(work)
 
     def resume_sync(
         self,
         run: str | AgentResult[OutputT] | Run[Any],
         decisions: Mapping[str, Any] | None = None,
+        *,
+        accept_changes: bool = False,
         **options: Unpack[RunOptions],
     ) -> AgentResult[OutputT]:
         """`resume` for scripts, threads and notebooks."""
-        return run_blocking(self.resume(run, decisions, **options))
+        return run_blocking(self.resume(run, decisions, accept_changes=accept_changes, **options))
 
     async def load(self, run_id: str, *, store: Any = None) -> AgentResult[OutputT]:
         """Read a stored run; nothing is executed or changed."""
@@ -402,13 +422,16 @@ class Agent(Generic[OutputT, DepsT]):
         if not decisions:
             return {}
         stored = await self.graph.load(run, store=options.get("store"))
-        by_call = {one.call_id: one.question_id for one in pending_in(stored)}
-        return {by_call.get(name, name): decision for name, decision in decisions.items()}
+        return by_question(stored, decisions)
 
     @asynccontextmanager
     async def _watched(self, watching: Any) -> AsyncGenerator[AgentWatch[OutputT]]:
-        async with watching as watch:
-            yield AgentWatch(self, watch)
+        try:
+            async with watching as watch:
+                yield AgentWatch(self, watch)
+        except RunFailed as failed:
+            raise_cause(failed)
+            raise
 
 
 def _as_tool(one: Any) -> Any:

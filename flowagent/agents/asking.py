@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
 import time
 from collections.abc import Generator, Mapping
@@ -13,7 +14,7 @@ from flowagent.core import events
 from flowagent.core.context import Context
 from flowagent.errors import ModelError
 from flowagent.models.base import Model, ModelRequest, Reply, StreamPart, TextDelta, ThinkingDelta, Waiting
-from flowagent.models.metering import spent_on
+from flowagent.models.metering import LOST, spent_on
 from flowagent.models.opening import open_model
 from flowagent.models.prompted import PromptedTools
 
@@ -88,6 +89,9 @@ async def ask(model: Model, request: ModelRequest, ctx: Context[Any, Any]) -> Re
             usage=usage,
             seconds=time.perf_counter() - began,
         )
+        raise
+    except asyncio.CancelledError:
+        ctx.spend(LOST)  # a request that is broken off is paid for all the same
         raise
     ctx.spend(reply.usage)
     ctx.tell(

@@ -76,6 +76,8 @@ class ModelRouter:
             read = self._shape.read(plan, reply.message)
             if isinstance(read, Accepted):
                 return str(read.value)
+            if (said_alone := reply.message.text.strip().strip("`\"'.")) in self.choices:
+                return said_alone  # as it was asked to, whatever shape was wanted
             said += [reply.message, _answered(plan, reply.message, feedback(read))]
         if self.otherwise is None:
             raise RoutingError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, Final, Literal
 
@@ -25,6 +25,7 @@ from flowagent.models.messages import (
     UserMessage,
     user,
 )
+from flowagent.tools import telling
 
 AtLimit = Literal["answer", "stop", "raise"]
 
@@ -51,6 +52,7 @@ class Rules:
             an answer, or an error.
         share: how much of the limits is kept for that last request.
         tool_errors: how many calls in a row may fail.
+        has_tools: whether there is anything that it may call.
         empty: how many replies in a row may say nothing.
         cut: how many replies in a row may be cut off.
     """
@@ -59,6 +61,7 @@ class Rules:
     at_limit: AtLimit = "raise"
     share: Decimal = Decimal("0.1")
     tool_errors: int = 6
+    has_tools: bool = True
     empty: int = 2
     cut: int = 2
 
@@ -92,7 +95,7 @@ def before(rules: Rules, state: AgentState, spent: Usage) -> Move | Ask:
     if any(outcome.final for outcome in state.outcomes):
         return Move(OUTPUT, {})
     if state.is_last:
-        return Ask(is_last=True, because=state.because)
+        return _once_more(rules, state, spent)
     if (failed := failed_in_a_row(state)) >= rules.tool_errors:
         return _at_limit(rules, state, "tool_errors", f"the last {failed} calls of tools failed")
     reached = limit_reached(rules.limits, spent, rules.share if rules.at_limit == "answer" else Decimal(0))
@@ -146,6 +149,8 @@ def after(rules: Rules, state: AgentState, message: AssistantMessage, plan: Outp
     kept = {**kept, "cut": 0}
     if answer_call(plan, message) is not None:
         return Move(OUTPUT, {**kept, "empty": 0})
+    if message.calls and not ask.is_last and not rules.has_tools:
+        return _no_tools(message, plan, {**kept, "empty": 0})
     if message.calls and not ask.is_last:
         return _call(rules, state, message, {**kept, "empty": 0}, spent)
     if message.text.strip():
@@ -192,6 +197,14 @@ def end(
     return Move(END, {**(update or {"messages": results_so_far(state)}), "ending": ending})
 
 
+def _once_more(rules: Rules, state: AgentState, spent: Usage) -> Move | Ask:
+    """Ask for the last answer, again if the one before was none, as long as what was kept back for it lasts."""
+    kept = replace(rules.limits, tool_calls=None)  # none is made for it
+    if reached := limit_reached(kept, spent, Decimal(0)):
+        return end(state, "limit", because=reached, diagnosis=diagnose(state))
+    return Ask(is_last=True, because=state.because)
+
+
 def _at_limit(rules: Rules, state: AgentState, reason: StopReason, because: str) -> Move | Ask:
     if rules.at_limit == "answer":
         return Ask(is_last=True, because=because)
@@ -209,6 +222,13 @@ def _call(rules: Rules, state: AgentState, message: AssistantMessage, update: di
     if rules.at_limit == "answer":
         return Move(MODEL, {**update, "is_last": True, "because": because})
     return end(state, "limit", because=because, text=message.text, update=update, diagnosis=diagnose(state))
+
+
+def _no_tools(message: AssistantMessage, plan: OutputPlan, update: dict[str, Any]) -> Move:
+    """What calls something though there is nothing to call is told so; such calls count as failed."""
+    known = [] if plan.tool is None else [plan.tool.name]
+    told = tuple(_result(call, telling.unknown(call.name, known), is_error=True) for call in message.calls)
+    return Move(MODEL, {**update, "messages": [*update["messages"], ToolMessage(results=told)]})
 
 
 def _cut(rules: Rules, state: AgentState, message: AssistantMessage, update: dict[str, Any]) -> Move:

@@ -21,6 +21,7 @@ from flowagent.core.nodes import END, START, Goto
 from flowagent.core.state import State
 from flowagent.errors import GraphError
 from flowagent.models.messages import Text, ToolCall, ToolResult, user
+from flowagent.tools.names import likeness
 from flowagent.tools.outcome import ToolOutcome
 from flowagent.tools.tool import Tool
 
@@ -93,6 +94,11 @@ class AgentTool:
         return self.name or self.agent.name
 
     @property
+    def node(self) -> str:
+        """What its node is called in the graph of a call."""
+        return f"agent {self.title}" if self.title in (START, END, DISPATCH) else self.title
+
+    @property
     def tool(self) -> Tool[Any, Any]:
         """The tool that a model is told of. Running it gives back its validated arguments, which the agent is asked."""
 
@@ -118,6 +124,10 @@ class Delegates:
 
     agents: Mapping[str, AgentTool] = field(default_factory=dict[str, AgentTool])
 
+    def find(self, name: str) -> AgentTool | None:
+        """The agent that a model means by a name, by the same rule as for all tools."""
+        return next((one for title, one in self.agents.items() if likeness(title) == likeness(name)), None)
+
 
 def call_graph(
     agent: str, delegates: Delegates, call: Callable[[ToolCall, Context[Any, Any]], Awaitable[ToolOutcome]]
@@ -133,16 +143,21 @@ def call_graph(
 
     async def dispatch(state: CallState, ctx: Context[Any, CallState]) -> Goto:
         outcome = await call(state.call, ctx)
-        wanted = delegates.agents.get(state.call.name) if outcome.status == "done" else None
-        return Goto(END if wanted is None else wanted.title, {"checked": outcome})
+        wanted = delegates.find(state.call.name) if outcome.status == "done" else None
+        return Goto(END if wanted is None else wanted.node, {"checked": outcome})
 
-    names = [one.title for one in delegates.agents.values()]
+    names = [one.node for one in delegates.agents.values()]
     graph.node(dispatch, name=DISPATCH, to=[*names, END], doc="Checks a call, and runs it unless an agent does.")
     graph.edge(START, DISPATCH)
     for one in delegates.agents.values():
-        graph.node(one.agent.graph, name=one.title, input=_asked(one), output=_answered(one))
-        graph.edge(one.title, END)
+        graph.node(_telling(one.agent).graph, name=one.node, input=_asked(one), output=_answered(one))
+        graph.edge(one.node, END)
     return graph
+
+
+def _telling(agent: Agent[Any, Any]) -> Agent[Any, Any]:
+    """An agent that at its limits ends and does not fail: whoever called it is told, and may do without."""
+    return agent.replace(at_limit="stop") if agent.at_limit == "raise" else agent
 
 
 def _asked(one: AgentTool) -> Callable[[Any], Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypedDict, cast
+from typing import TYPE_CHECKING, Any, TypedDict, cast, get_args
 
 from pydantic import BaseModel
 
@@ -84,9 +84,10 @@ def as_node(agent: Agent[Any, Any], graph: Definition, given: dict[str, Any]) ->
 
 def as_map(agent: Agent[Any, Any], graph: Definition, over: str, into: str, given: dict[str, Any]) -> ChildGraph:
     """What stands for an agent that is asked about each item of a field; see `as_node`."""
-    del over, into  # the map checks them itself
+    del into  # the map checks it itself
     prompt: Any = given.pop("prompt", "{item}")
-    faults = _prompt_faults(prompt, _state_of(graph), {"item": Any})
+    state = _state_of(graph)
+    faults = _prompt_faults(prompt, state, {"item": _item_of(state, over)})
     if faults:
         raise GraphError(graph.name, [f"agent `{agent.name}`: {fault}" for fault in faults])
 
@@ -103,6 +104,13 @@ def as_map(agent: Agent[Any, Any], graph: Definition, over: str, into: str, give
         return final.output
 
     return ChildGraph(child=agent.graph, input=asked, output=answered, name=agent.name)
+
+
+def _item_of(state: type[BaseModel], over: str) -> Any:
+    """The type of the items of a field, as far as it says; whether there are any the map checks itself."""
+    info = state.model_fields.get(over)
+    inner = () if info is None else get_args(info.annotation)
+    return inner[0] if inner else Any
 
 
 def _state_of(graph: Definition) -> type[BaseModel]:

@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias
 from pydantic_core import to_json
 
 from flowagent.core.context import Context
+from flowagent.core.signatures import takes_context
 
 Check: TypeAlias = Callable[..., Any]
 """A function of what is looked at and, if wanted, the `Context`; what it returns is why it is refused, or None (also
@@ -81,7 +82,7 @@ def sorted_guards(guards: Sequence[Guard], canary: str) -> Guards:
 async def guard_all(guards: Sequence[Guard], ctx: Context[Any, Any], given: Any) -> Blocked | None:
     """What the first guardrail that refuses says; None if none does."""
     for guard in guards:
-        said = guard.check(given, ctx) if len(inspect.signature(guard.check).parameters) >= 2 else guard.check(given)
+        said = guard.check(given, ctx) if takes_context(guard.check) else guard.check(given)
         said = await said if inspect.isawaitable(said) else said
         if said is not None and said is not True:
             return Blocked(guard.title, "refused" if said is False else str(said))

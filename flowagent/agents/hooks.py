@@ -61,7 +61,7 @@ def around(hooks: Sequence[Hooks], point: Point, ctx: Any, go: Go) -> Go:
     """What does something with all hooks of a place around it."""
     for hook in reversed(hooks):
         if is_hooked([hook], point):
-            go = _wrapped(getattr(hook, point), ctx, go)
+            go = _wrapped(hook, point, ctx, go)
     return go
 
 
@@ -70,8 +70,16 @@ def is_hooked(hooks: Sequence[Hooks], point: Point) -> bool:
     return any(getattr(type(hook), point) is not getattr(Hooks, point) for hook in hooks)
 
 
-def _wrapped(method: Callable[..., Awaitable[Any]], ctx: Any, go: Go) -> Go:
+def _wrapped(hook: Hooks, point: Point, ctx: Any, go: Go) -> Go:
+    method: Callable[..., Awaitable[Any]] = getattr(hook, point)
+
     async def wrapped(given: Any) -> Any:
-        return await method(ctx, given, go)
+        result = await method(ctx, given, go)
+        if result is None and not (point == "output" and given is None):
+            raise TypeError(
+                f"the hook `{type(hook).__name__}.{point}` returned None: it must return what `await go(...)` gives, "
+                "or something in its place"
+            )
+        return result
 
     return wrapped

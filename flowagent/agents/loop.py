@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from flowagent.agents import deciding
 from flowagent.agents.asking import ask, model_for
@@ -22,11 +22,14 @@ from flowagent.agents.prompt import Prompt, sections
 from flowagent.agents.saving import save
 from flowagent.agents.state import AgentState, Ending, StopReason, state_for
 from flowagent.core.context import Context
+from flowagent.core.fields import short
 from flowagent.core.graph import Graph
 from flowagent.core.nodes import END, START, Goto
 from flowagent.core.reducers import Replace
-from flowagent.errors import AgentStopped, OutputError, ToolRetry
+from flowagent.core.signatures import takes_context
+from flowagent.errors import AgentStopped, FlowAgentError, OutputError, ToolRetry
 from flowagent.models.base import Model, ModelRequest, Reply
+from flowagent.models.history import with_own_ids
 from flowagent.models.messages import AssistantMessage, ToolCall, user
 from flowagent.tools.outcome import ToolOutcome
 from flowagent.tools.tool import Tool
@@ -102,21 +105,23 @@ class Steps:
     async def model(self, state: AgentState, ctx: Context[Any, AgentState]) -> Goto:
         """Ask the model, or go on with calls that had to wait."""
         agent = self._agent
+        _refuse_without_deps(agent, ctx)
         loaded = await agent.toolbox.load()
         hold_secrets(loaded, ctx)
         step = deciding.before(agent.rules, state, ctx.spent)
         if isinstance(step, Move):
             return self._gone(step, ctx)
         ctx.reserve(requests=1)
-        model = model_for(agent.name, agent.opened, has_tools=agent.has_tools)
+        model = model_for(agent.name, agent.opened, has_tools=agent.needs_calls)
         plan = agent.plan_for(model)
-        request = await self._request(state, ctx, loaded, model, plan, step)
+        request = await self._request(state, ctx, loaded, plan, step)
         reply, blocked = await self._asked(state, ctx, model, request)
         if blocked is not None:
             return _blocked(state, blocked)
-        move = deciding.after(agent.rules, state, reply.message, plan, step, ctx.spent)
+        message = with_own_ids(reply.message, state.conversation)
+        move = deciding.after(agent.rules, state, message, plan, step, ctx.spent)
         if move.to == TOOLS:
-            batches = loaded.batches(reply.message.calls)
+            batches = loaded.batches(message.calls)
             move = Move(
                 TOOLS, {**move.update, "calls": list(batches[0]), "waiting": [list(one) for one in batches[1:]]}
             )
@@ -134,12 +139,11 @@ class Steps:
         state: AgentState,
         ctx: Context[Any, AgentState],
         loaded: Loaded,
-        model: Model,
         plan: OutputPlan,
         step: Ask,
     ) -> ModelRequest:
         agent = self._agent
-        tools = () if step.is_last else loaded.specs(ctx, model.profile, model.name.partition(":")[0])
+        tools = () if step.is_last else loaded.specs(ctx)
         answer = () if plan.tool is None else (plan.tool,)
         prompt = await prompt_for(agent, ctx, plan, loaded.tools, is_last=step.is_last)
         return ModelRequest(
@@ -163,9 +167,13 @@ class Steps:
         work = around(agent.hooks, "model", ctx, go)(request)
         if not agent.guardrails.beside or state.messages:
             return await work, None
-        async with asyncio.TaskGroup() as group:
-            looking = group.create_task(guard_all(agent.guardrails.beside, ctx, state.task))
-            asking = group.create_task(_awaited(work))
+        try:
+            async with asyncio.TaskGroup() as group:
+                looking = group.create_task(guard_all(agent.guardrails.beside, ctx, state.task))
+                asking = group.create_task(_awaited(work))
+        except BaseExceptionGroup as several:
+            # The first one stopped the other; whoever retries or catches wants that one itself.
+            raise several.exceptions[0] from None
         return asking.result(), looking.result()
 
     async def call(self, call: ToolCall, ctx: Context[Any, Any]) -> ToolOutcome:
@@ -183,7 +191,7 @@ class Steps:
         final = next((outcome for outcome in state.outcomes if outcome.final), None)
         message = state.last_reply
         assert message is not None, "what is read was said; this is a bug in flowagent"
-        plan = agent.plan_for(model_for(agent.name, agent.opened, has_tools=agent.has_tools))
+        plan = agent.plan_for(model_for(agent.name, agent.opened, has_tools=agent.needs_calls)).asked_as(state.mode)
         read = agent.shape.read(plan, message) if final is None else agent.shape.validated(final.value.encode())
         if isinstance(read, Accepted):
             read = await self._checked(read, message, ctx)
@@ -214,8 +222,9 @@ class Steps:
 
         async def go(value: Any) -> Any:
             for check in agent.checks:
-                changed = check(value, ctx) if _takes_two(check) else check(value)
-                value = (await changed if inspect.isawaitable(changed) else changed) or value
+                changed = check(value, ctx) if takes_context(check) else check(value)
+                changed = await changed if inspect.isawaitable(changed) else changed
+                value = value if changed is None else changed
             return value
 
         try:
@@ -230,12 +239,28 @@ class Steps:
     ) -> Goto:
         agent = self._agent
         attempts = [*state.attempts, attempt]
-        if len(attempts) > agent.output_retries:
+        if len(attempts) > agent.output_retries and agent.rules.at_limit != "stop":
             raise OutputError(agent.name, [(one.text, one.problems) for one in attempts], usage=ctx.spent)
         said = deciding.results_so_far(state) or deciding.closing(message, plan, feedback(attempt), is_error=True)
         if state.outcomes:
             said = [*said, user(feedback(attempt))]
-        return Goto(MODEL, {"messages": said, "outcomes": Replace([]), "attempts": [attempt]})
+        update = {"messages": said, "outcomes": Replace([]), "attempts": [attempt]}
+        if len(attempts) <= agent.output_retries:
+            return Goto(MODEL, update)
+        because = f"none of its {len(attempts)} answers had the shape that was asked for"
+        move = deciding.end(
+            state, "output", because=because, text=attempt.text, update=update, diagnosis=attempt.problems
+        )
+        return Goto(END, move.update)
+
+
+def _refuse_without_deps(agent: Agent[Any, Any], ctx: Context[Any, Any]) -> None:
+    """Find before anything is spent that the run lacks what the agent's tools need, not in each of them."""
+    wanted: Any = agent.deps
+    if ctx.deps is None and isinstance(wanted, type) and wanted not in (object, type(None)):
+        raise FlowAgentError(
+            f"agent `{agent.name}` needs deps of type `{wanted.__qualname__}`, and the run has none: pass deps= to it"
+        )
 
 
 def hold_secrets(loaded: Loaded, ctx: Context[Any, Any]) -> None:
@@ -297,7 +322,10 @@ async def prompt_for(
 async def _made(make: Callable[..., Any], ctx: Context[Any, Any]) -> Sequence[str]:
     lines = make(ctx)
     lines = await lines if inspect.isawaitable(lines) else lines
-    return [lines] if isinstance(lines, str) else list(lines)
+    said = [] if lines is None else [lines] if isinstance(lines, str) else lines
+    if not isinstance(said, (list, tuple)) or not all(isinstance(one, str) for one in cast("Sequence[Any]", said)):
+        raise TypeError(f"a function of instructions gave {short(lines)}: it gives text, a list of texts, or None")
+    return cast("Sequence[str]", said)
 
 
 async def _awaited(work: Awaitable[Reply]) -> Reply:
@@ -311,7 +339,3 @@ def _blocked(state: AgentState, blocked: Blocked) -> Goto:
 
 def _ends_with_answer(plan: OutputPlan, message: AssistantMessage) -> bool:
     return answer_call(plan, message) is not None
-
-
-def _takes_two(check: Callable[..., Any]) -> bool:
-    return len(inspect.signature(check).parameters) >= 2

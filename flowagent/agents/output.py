@@ -11,7 +11,7 @@ import json
 import types
 import typing
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
@@ -21,7 +21,8 @@ from flowagent.agents.reading import found_in
 from flowagent.core.fields import short
 from flowagent.models.base import OutputSpec, Profile, ToolSpec
 from flowagent.models.messages import AssistantMessage, ToolCall
-from flowagent.models.strict import Dialect, strict_form, without_nulls
+from flowagent.models.strict import dialect_of, strict_form, without_nulls
+from flowagent.tools.names import likeness
 
 OutputMode = Literal["text", "native", "tool", "prompted"]
 WantedMode = Literal["auto", "native", "tool", "prompted"]
@@ -68,7 +69,6 @@ class OutputPlan:
         schema: the JSON schema that is sent or written; None for plain text.
         is_wrapped: whether the schema has the answer in a field, as it is no object itself.
         takes_text: whether plain text is an answer too.
-        strict: whether the provider holds the model to the whole schema.
         why: why this way was taken, a line for each that was passed over.
     """
 
@@ -76,15 +76,18 @@ class OutputPlan:
     schema: dict[str, Any] | None = None
     is_wrapped: bool = False
     takes_text: bool = False
-    strict: bool = False
     why: tuple[str, ...] = ()
+
+    def asked_as(self, mode: OutputMode) -> OutputPlan:
+        """The plan for a reply that was asked for in a certain way, maybe of another model and before a resume."""
+        return self if "text" in (mode, self.mode) else replace(self, mode=mode)
 
     @property
     def spec(self) -> OutputSpec | None:
         """What a provider is given to hold the reply to."""
         if self.mode != "native" or self.schema is None:
             return None
-        return OutputSpec(name=TOOL_NAME, schema_=self.schema, strict=self.strict)
+        return OutputSpec(name=TOOL_NAME, schema_=self.schema)
 
     @property
     def tool(self) -> ToolSpec | None:
@@ -95,7 +98,7 @@ class OutputPlan:
             name=TOOL_NAME,
             description="Give the final answer. Call this once, alone, when everything else is done.",
             parameters=self.schema,
-            strict=self.strict,
+            strict="auto",
         )
 
     @property
@@ -143,22 +146,22 @@ class Shape:
         """
         if self.is_text:
             return OutputPlan(mode="text", takes_text=True)
-        form = strict_form(self.schema, _dialect(provider))
+        form = strict_form(self.schema, dialect_of(provider))
         passed: dict[OutputMode, str] = {
             "native": _no_native(profile, has_tools=has_tools, takes_text=self.takes_text),
             "tool": "" if profile.tools else "native tool calls: the model has none",
             "prompted": "",
         }
         if mode == "auto" and not passed["native"] and not form.lossless:
-            passed["native"] = f"native output: the schema would lose something ({'; '.join(form.lost)})"
+            passed["native"] = (
+                f"native output: the schema would lose something ({'; '.join((*form.blocked, *form.lost))})"
+            )
         chosen: OutputMode = next(way for way, why in passed.items() if not why) if mode == "auto" else mode
-        is_strict = form.lossless and (chosen == "native" or (chosen == "tool" and profile.strict_tools))
         return OutputPlan(
             mode=chosen,
             schema=self.schema,
             is_wrapped=self.is_wrapped,
             takes_text=self.takes_text,
-            strict=is_strict,
             why=tuple(why for why in passed.values() if why) if mode == "auto" else (),
         )
 
@@ -196,13 +199,11 @@ class Shape:
     def _from_readings(self, plan: OutputPlan, text: str) -> Accepted | Attempt:
         first: Attempt | None = None
         for found in found_in(text):
-            value: Any = found.value
-            if plan.strict:
-                value = without_nulls(value, self.schema)
+            value: Any = without_nulls(found.value, self.schema)
             if plan.is_wrapped and isinstance(value, dict) and [*cast("dict[str, Any]", value)] == [_WRAPPED]:
                 value = cast("Any", value[_WRAPPED])
             try:
-                return Accepted(self.adapter.validate_json(json.dumps(value)), found.edits)
+                return Accepted(self.adapter.validate_json(json.dumps(value)), found.repairs)
             except ValidationError as error:
                 first = first or Attempt(text=text, problems=problems(error))
         return first or Attempt(text=text, problems=(_unreadable(text),))
@@ -212,7 +213,7 @@ def answer_call(plan: OutputPlan, message: AssistantMessage) -> ToolCall | None:
     """The call in a reply that is the answer, if there is one."""
     if plan.mode != "tool":
         return None
-    return next((call for call in message.calls if call.name == TOOL_NAME), None)
+    return next((call for call in message.calls if likeness(call.name) == TOOL_NAME), None)
 
 
 def feedback(attempt: Attempt) -> str:
@@ -229,11 +230,6 @@ def problems(error: ValidationError) -> tuple[str, ...]:
     )
 
 
-def _dialect(provider: str) -> Dialect:
-    """Whose rules for schemas a provider follows; those of OpenAI are the ones that others took over."""
-    return "anthropic" if provider == "anthropic" else "openai"
-
-
 def _unreadable(text: str) -> str:
     if not text.strip():
         return "it is empty"
@@ -241,6 +237,8 @@ def _unreadable(text: str) -> str:
         json.loads(text)
     except ValueError as error:
         return f"it is no JSON: {error}"
+    except RecursionError:
+        return "it is nested too deep"
     return "it is no JSON value of the wanted shape"
 
 

@@ -13,6 +13,7 @@ from rich.text import Text as Line
 
 from flowagent.agents.result import AgentResult, AgentWatch
 from flowagent.core.events import Asked, Event, ModelWaits, TextDelta, ToolEnded, ToolStarted
+from flowagent.core.fields import cut
 from flowagent.core.usage import Usage
 from flowagent.models.base import ModelRequest
 
@@ -115,9 +116,8 @@ class _Printer:
             self._is_inside_line = False
 
 
-def _cut(text: str, longest: int = 200) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= longest else f"{line[: longest - 3]}..."
+def _cut(text: str) -> str:
+    return cut(" ".join(text.split()), 200)
 
 
 def _plain(value: Any) -> Any:

@@ -13,10 +13,11 @@ from flowagent.agents.output import OutputMode
 from flowagent.agents.state import WITH_OUTPUT, AgentState, Ending, StopReason
 from flowagent.core.events import Event
 from flowagent.core.facts import Question
+from flowagent.core.fields import cut
 from flowagent.core.run import Run
 from flowagent.core.usage import Usage
 from flowagent.core.watch import Watch
-from flowagent.errors import AgentStopped, FlowAgentError, ModelError, RunFailed
+from flowagent.errors import AgentStopped, AnswerError, FlowAgentError, ModelError, RunFailed
 from flowagent.models.messages import AssistantMessage, Message, ToolMessage, UserMessage
 
 if TYPE_CHECKING:
@@ -171,6 +172,25 @@ def pending_in(run: Run[Any]) -> tuple[Pending, ...]:
     )
 
 
+def by_question(run: Run[Any], decisions: Mapping[str, Any]) -> dict[str, Any]:
+    """Decisions by the ids of questions, where they are given by those of calls.
+
+    Raises:
+        AnswerError: several open calls have one id, as those of agents that work side by side may.
+    """
+    open_calls = pending_in(run)
+    faults = [
+        f"`{name}` is the id of {len(several)} open calls: decide by question_id, which is "
+        + " or ".join(f"`{one}`" for one in several)
+        for name in decisions
+        if len(several := [one.question_id for one in open_calls if one.call_id == name]) > 1
+    ]
+    if faults:
+        raise AnswerError(f"run `{run.run_id}`: " + "; ".join(faults))
+    by_call = {one.call_id: one.question_id for one in open_calls}
+    return {by_call.get(name, name): decision for name, decision in decisions.items()}
+
+
 def _about(question: Question) -> Mapping[str, Any]:
     about: Any = question.about
     return cast("Mapping[str, Any]", about) if isinstance(about, Mapping) else {}
@@ -200,6 +220,5 @@ def _told(part: Any) -> str:
     return f"{part.kind}: {_head(getattr(part, 'text', ''))}"
 
 
-def _head(text: str, longest: int = 80) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= longest else f"{line[: longest - 3]}..."
+def _head(text: str) -> str:
+    return cut(" ".join(text.split()), 80)

@@ -7,16 +7,17 @@ example in JSON, stays as it stands; `{{name}}` gives `{name}`.
 from __future__ import annotations
 
 import re
+import types
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
-from typing import Any, cast
+from typing import Annotated, Any, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic_core import to_json
 
-from flowagent.core.secret import secrets_of
+from flowagent.core.secret import holds_secret, secrets_of
 
 _NAME = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*"
 _PLACEHOLDER = re.compile(r"\{\{(" + _NAME + r")\}\}|\{(" + _NAME + r")\}")
@@ -62,25 +63,37 @@ class Template:
         Returns:
             A line for each fault.
         """
-        types = {**_types_of(known), **(also or {})}
+        kinds = {**_types_of(known), **(also or {})}
         secret = secrets_of(known) if isinstance(known, type) else frozenset[str]()
-        return [fault for name in self.names if (fault := _fault(name, types, secret))]
+        secret |= {name for name, kind in (also or {}).items() if holds_secret(kind)}
+        return [fault for name in self.names if (fault := _fault(name, kinds, secret))]
 
 
-def _fault(name: str, types: Mapping[str, Any], secret: frozenset[str]) -> str:
+def _fault(name: str, kinds: Mapping[str, Any], secret: frozenset[str]) -> str:
     first, *rest = name.split(".")
     if first in secret:
         return f"placeholder `{{{name}}}` would put the secret field `{first}` into a prompt"
-    if first not in types:
-        return f"placeholder `{{{name}}}` names no field{_near(first, types)}; write {{{{{name}}}}} for the text itself"
-    at = types[first]
+    if first not in kinds:
+        return f"placeholder `{{{name}}}` names no field{_near(first, kinds)}; write {{{{{name}}}}} for the text itself"
+    at = kinds[first]
     for part in rest:
+        at = _bare(at)
         if not (isinstance(at, type) and issubclass(at, BaseModel)):
             return f"placeholder `{{{name}}}` looks for `{part}` in what is no model"
         if part not in at.model_fields:
             return f"placeholder `{{{name}}}`: `{at.__name__}` has no field `{part}`{_near(part, at.model_fields)}"
         at = at.model_fields[part].annotation
     return ""
+
+
+def _bare(kind: Any) -> Any:
+    """A type without what is annotated to it, and without the None that may stand in its place."""
+    if get_origin(kind) is Annotated:
+        return _bare(get_args(kind)[0])
+    if get_origin(kind) in (types.UnionType, Union):
+        members = [one for one in get_args(kind) if one is not type(None)]
+        return _bare(members[0]) if len(members) == 1 else kind
+    return kind
 
 
 def _near(name: str, known: Mapping[str, Any]) -> str:
@@ -97,6 +110,8 @@ def _types_of(known: type[BaseModel] | Mapping[str, Any]) -> dict[str, Any]:
 def _shown(values: BaseModel | Mapping[str, Any], name: str) -> str:
     at: Any = values
     for part in name.split("."):
+        if at is None:
+            raise KeyError(f"{{{name}}} has no value: there is no `{part}` in None")
         at = cast("Any", at[part] if isinstance(at, Mapping) else getattr(at, part))
     return at if isinstance(at, str) else to_json(at, indent=2).decode() if _has_parts(at) else str(at)
 

@@ -150,6 +150,11 @@ def short(value: object, longest: int = 80) -> str:
         text = repr(value)
     except Exception as error:  # noqa: BLE001  # a `__repr__` is user code, and the message must be told all the same
         text = f"a `{type(value).__name__}` whose repr() raises {type(error).__name__}"
+    return cut(text, longest)
+
+
+def cut(text: str, longest: int) -> str:
+    """A text for a message, cut off where it gets long."""
     return text if len(text) <= longest else f"{text[: longest - 3]}..."
 
 

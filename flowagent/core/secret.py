@@ -8,11 +8,13 @@ that whoever shows a record can mask it without the code that wrote it. Only a s
 # (It looks at users' types and values, which are only known when it runs.)
 from __future__ import annotations
 
+import base64
 import dataclasses
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any, Final, Literal, get_args, get_origin
+from urllib.parse import quote
 
 import pydantic
 from pydantic import BaseModel
@@ -75,7 +77,7 @@ def marked_in(model: type[BaseModel]) -> frozenset[str]:
     return frozenset(name for name, info in model.model_fields.items() if is_marked(info.metadata))
 
 
-def is_marked(metadata: typing.Iterable[Any]) -> bool:
+def is_marked(metadata: Iterable[Any]) -> bool:
     """Whether what is annotated to a type marks it as secret."""
     return any(extra is secret for extra in metadata)
 
@@ -186,6 +188,34 @@ def asks_secret(schema: Any) -> bool:
     if isinstance(schema, dict):
         return schema.get("writeOnly") is True or any(asks_secret(part) for part in schema.values())
     return isinstance(schema, list) and any(asks_secret(part) for part in schema)
+
+
+# -- texts -----------------------------------------------------------------------------------------------------------
+
+
+def scrubbed(text: str, secrets: Iterable[str], *, shortest: int = 4) -> str:
+    """A text with the mask in place of each secret: in clear, in base64 and as part of a URL.
+
+    Args:
+        text: what may quote them.
+        secrets: the secrets in clear.
+        shortest: the length of the shortest one that is looked for: shorter ones may be part of any word.
+
+    Example:
+        >>> scrubbed("no user ada with password hunter2", ["hunter2"])
+        'no user ada with password **********'
+    """
+    for one in sorted(set(secrets), key=len, reverse=True):
+        if len(one) >= shortest:
+            for form in _forms(one):
+                text = text.replace(form, MASK)
+    return text
+
+
+def _forms(text: str) -> tuple[str, ...]:
+    data = text.encode(errors="surrogatepass")
+    plain, urlsafe = base64.b64encode(data).decode(), base64.urlsafe_b64encode(data).decode()
+    return (text, plain, plain.rstrip("="), urlsafe, urlsafe.rstrip("="), quote(data, safe=""))
 
 
 class Masked:

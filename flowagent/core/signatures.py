@@ -28,22 +28,31 @@ def function_of(graph: str, name: str, call: Any, *, takes: str = "the state") -
     Raises:
         GraphError: it is no function, or takes another number of arguments than one or two.
     """
+    try:
+        return Function(call=call, is_async=is_async(call), takes_context=takes_context(call, takes))
+    except TypeError as error:
+        raise GraphError(graph, [f"node `{name}` {error}"]) from None
+
+
+def takes_context(call: Any, takes: str = "one thing") -> bool:
+    """Whether a function is also called with the `Context`: its second parameter is needed, or annotated as one.
+
+    Args:
+        call: a function, method, partial or object with `__call__`.
+        takes: what its first parameter is, for messages.
+
+    Raises:
+        TypeError: it is no function, or takes another number of arguments than one or two.
+    """
     if not callable(call):
-        raise GraphError(graph, [f"node `{name}` is no function but {call!r}"])
+        raise TypeError(f"is no function but {call!r}")
     try:
         taken = _taken(call)
     except (TypeError, ValueError):  # builtins without a signature take one argument
-        return Function(call=call, is_async=is_async(call), takes_context=False)
+        return False
     if taken.has_keywords or taken.needed > 2 or not (taken.positional or taken.has_rest):
-        raise GraphError(
-            graph,
-            [f"node `{name}` takes {inspect.signature(call)}; it is called with {takes} and, if wanted, a Context"],
-        )
-    return Function(
-        call=call,
-        is_async=is_async(call),
-        takes_context=taken.needed == 2 or (taken.positional >= 2 and "Context" in taken.second),
-    )
+        raise TypeError(f"takes {inspect.signature(call)}; it is called with {takes} and, if wanted, a Context")
+    return taken.needed == 2 or (taken.positional >= 2 and "Context" in taken.second)
 
 
 class _Taken(NamedTuple):

@@ -19,7 +19,7 @@ from flowagent.core.replaying import begun
 from flowagent.core.run import Run
 from flowagent.core.shape import differences, shape_of
 from flowagent.core.topology import Topology
-from flowagent.errors import FlowAgentError, GraphChanged, NodeError, RunExists, RunNotFound, StateError
+from flowagent.errors import FlowAgentError, GraphChanged, NodeError, RunExists, RunNotFound, StateError, StoreError
 
 if TYPE_CHECKING:
     from flowagent.stores.base import Store
@@ -91,7 +91,11 @@ async def read(place: Place, past: Past, on_failure: OnFailure, *, accept_change
         records = records if snapshot is None else []
         snapshot = Snapshot(0, b"")
     records = await _all_of(place.store, past.info, records, after=snapshot.seq)
-    journal.replay(machine, run_id, records)
+    try:
+        journal.replay(machine, run_id, records)
+    except StoreError as error:
+        _refuse_changes(place, run_id, started, error)
+        raise
     machine.look_again()
     ended = journal.read(run_id, records[-1]) if records and records[-1].kind == "ended" else {}
     return Position(
@@ -173,11 +177,15 @@ def _refuse_other_graph(place: Place, run_id: str, started: Mapping[str, Any], *
     name = place.topology.name
     if started["graph"] != name:
         raise RunExists(f"run `{run_id}` in {place.store.name} is one of graph `{started['graph']}`, not of `{name}`")
-    if accept_changes:
-        return
+    if not accept_changes:
+        _refuse_changes(place, run_id, started)
+
+
+def _refuse_changes(place: Place, run_id: str, started: Mapping[str, Any], because: Exception | None = None) -> None:
+    """Raise `GraphChanged` where today's graph is another than the one that a run was started with."""
     shape = shape_of(place.topology)
     if started["shape"] != shape and (lines := differences(started["shape"], shape)):
-        raise GraphChanged(run_id, name, lines)
+        raise GraphChanged(run_id, place.topology.name, lines) from because
 
 
 def refuse_other_input(place: Place, position: Position, given: BaseModel | Mapping[str, Any] | None) -> None:

@@ -24,7 +24,7 @@ from flowagent.models.messages import (
     UserMessage,
 )
 from flowagent.models.remote import Call
-from flowagent.models.strict import strict_form
+from flowagent.models.strict import report_on
 
 PROVIDER: Final = "anthropic"
 
@@ -140,10 +140,10 @@ def _output_config(request: ModelRequest, model: str) -> dict[str, Any]:
 
 def _output_schema(output: OutputSpec, model: str) -> dict[str, Any]:
     """The schema as the API takes it; what it cannot express is left to whoever reads the reply."""
-    form = strict_form(output.schema_, "anthropic")
-    if form.schema is None:
-        raise _unsupported(model, f"output {output.name!r}: {form.report}")
-    return form.schema
+    report = report_on(output.schema_, PROVIDER, True)
+    if not report.strict:
+        raise _unsupported(model, f"output {output.name!r}: {'; '.join(report.blocked)}")
+    return report.schema
 
 
 def _unsupported(model: str, what: str) -> ModelError:
@@ -181,13 +181,12 @@ def _tools(tools: tuple[ToolSpec, ...], profile: Profile, marker: Block) -> list
 
 
 def _tool(tool: ToolSpec, profile: Profile) -> Block:
-    block: Block = {"name": tool.name, "input_schema": tool.parameters}
+    report = report_on(tool.parameters, PROVIDER, tool.strict if profile.strict_tools else False)
+    block: Block = {"name": tool.name, "input_schema": report.schema}
     if tool.description:
         block["description"] = tool.description
-    if tool.strict and profile.strict_tools:
-        form = strict_form(tool.parameters, "anthropic")
-        if form.lossless:
-            block |= {"input_schema": form.schema, "strict": True}
+    if report.strict:
+        block["strict"] = True
     return block
 
 

@@ -86,8 +86,9 @@ class ToolSpec(_Frozen):
     Args:
         name: matches `[a-zA-Z0-9_-]{1,64}`.
         description: when to use it and how.
-        parameters: the JSON schema of its arguments, an object.
-        strict: whether the provider shall hold the model to the schema; only for schemas that lose nothing by it.
+        parameters: the JSON schema of its arguments, an object. What a provider has to make of it, the provider makes.
+        strict: whether the provider shall hold the model to the schema: True (even if words are lost by it), False, or
+            where nothing is lost.
         returns: the JSON schema of its result, where it is known and worth telling.
         secrets: the arguments whose values are shown nowhere; for those who write requests down, not sent.
     """
@@ -95,7 +96,7 @@ class ToolSpec(_Frozen):
     name: str
     description: str = ""
     parameters: dict[str, Any]
-    strict: bool = False
+    strict: bool | Literal["auto"] = False
     returns: dict[str, Any] | None = None
     secrets: tuple[str, ...] = ()
 
@@ -106,13 +107,13 @@ class OutputSpec(_Frozen):
     Args:
         name: matches `[a-zA-Z0-9_-]{1,64}`.
         schema_: a JSON schema.
-        strict: whether the provider shall hold the model to all of it.
+        strict: whether the provider shall hold the model to it; see `ToolSpec`.
     """
 
     name: str
     description: str = ""
     schema_: dict[str, Any]
-    strict: bool = True
+    strict: bool | Literal["auto"] = "auto"
 
 
 class Only(_Frozen):

@@ -88,7 +88,7 @@ def _sent_as(given: Mapping[str, Any], speech: Speech) -> dict[str, str]:
 def _tool_fields(request: ModelRequest, profile: Profile, speech: Speech) -> dict[str, Any]:
     if not request.tools:
         return {}
-    functions = [function(tool, profile) for tool in request.tools]
+    functions = [function(tool, may_be_strict=speech.strict and profile.strict_tools) for tool in request.tools]
     if not speech.strict:
         functions = [{key: value for key, value in one.items() if key != "strict"} for one in functions]
     fields: dict[str, Any] = {"tools": [{"type": "function", "function": one} for one in functions]}

@@ -58,6 +58,21 @@ def sendable(
     return _framed([one for group in _grouped(kept) for one in _renamed(group, seen)])
 
 
+def with_own_ids(reply: AssistantMessage, before: Iterable[Message]) -> AssistantMessage:
+    """A reply whose calls have ids of their own: some providers give none, or the same ones again.
+
+    Args:
+        reply: what a model has said.
+        before: the conversation up to there.
+    """
+    seen = {"", *(call.id for one in before if isinstance(one, AssistantMessage) for call in one.calls)}
+    fresh = [(_own(call.id, seen), call.name) for call in reply.calls]
+    if [id_ for id_, _ in fresh] == [call.id for call in reply.calls]:
+        return reply
+    named = iter(fresh)
+    return reply.model_copy(update={"parts": tuple(_relabelled(part, named) for part in reply.parts)})
+
+
 def arguments_of(call: ToolCall) -> dict[str, Any]:
     """A call's arguments as an object, which providers demand back; text that is none stands in one as it is."""
     if not call.arguments.strip():
@@ -152,8 +167,13 @@ def _relabelled(part: Any, fresh: Iterator[tuple[str, str]]) -> Any:
 
 
 def _unique(wanted: str, seen: set[str]) -> str:
+    return _own(wanted if _ID.fullmatch(wanted) else "", seen)
+
+
+def _own(wanted: str, seen: set[str]) -> str:
+    """An id that no call before has: the wanted one if there is one that is free."""
     id_, number = wanted, 1
-    while id_ in seen or not _ID.fullmatch(id_):
+    while not id_ or id_ in seen:
         number += 1
         id_ = f"call_{len(seen) + number}"
     seen.add(id_)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from flowagent.errors import ModelError
 from flowagent.models.base import Model, ModelRequest, Profile, Reply, StreamPart, drained
+from flowagent.models.estimating import request_about
 
 MINUTE = 60.0
 
@@ -82,7 +83,7 @@ class Limited:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamPart]:
         """Answer when it is this request's turn, telling parts as they come; the last one is the `Reply`."""
-        async with self._queue.place(_size(request)) as place:
+        async with self._queue.place(request_about(request)) as place:
             try:
                 async with aclosing(self._model.stream(request)) as parts:
                     async for part in parts:
@@ -226,8 +227,3 @@ class _Queue:
     def _wake_first(self) -> None:
         while self._waiters and not self._waiters[0].wake():
             self._waiters.popleft()
-
-
-def _size(request: ModelRequest) -> int:
-    """A guess of the tokens of a request: one for four characters of what is sent."""
-    return len(request.model_dump_json(include={"system", "messages", "tools", "output"})) // 4 + 1

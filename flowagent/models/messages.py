@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -208,14 +208,26 @@ def turns(messages: Iterable[UserMessage | AssistantMessage | ToolMessage]) -> I
 def user(content: str | UserMessage | Text | Media | Sequence[str | Text | Media]) -> UserMessage:
     """A user's message from whatever is at hand: text, a part, or several.
 
+    Raises:
+        TypeError: it is none of these.
+
     Example:
         >>> user("hello").parts
         (Text(kind='text', text='hello'),)
     """
     if isinstance(content, UserMessage):
         return content
-    several = [content] if isinstance(content, (str, Text, Media)) else content
-    return UserMessage(parts=tuple(Text(text=one) if isinstance(one, str) else one for one in several))
+    is_one = isinstance(content, (str, Text, Media)) or not hasattr(content, "__iter__")
+    several: Any = [content] if is_one else content
+    return UserMessage(parts=tuple(map(_part, several)))
+
+
+def _part(one: object) -> Text | Media:
+    if isinstance(one, str):
+        return Text(text=one)
+    if not isinstance(one, (Text, Media)):
+        raise TypeError(f"{one!r} is nothing that a user says: give text, Text, Media, or a list of these")
+    return one
 
 
 def _text(parts: Iterable[Text | Media | Thinking | ToolCall | Opaque]) -> str:

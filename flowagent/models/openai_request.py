@@ -23,7 +23,7 @@ from flowagent.models.messages import (
     UserMessage,
 )
 from flowagent.models.remote import Call
-from flowagent.models.strict import strict_form
+from flowagent.models.strict import report_on
 
 PROVIDER: Final = "openai"
 
@@ -89,29 +89,27 @@ def further(request: ModelRequest) -> dict[str, Any]:
 
 
 def json_schema(output: OutputSpec, model: str) -> dict[str, Any]:
-    """The shape of a reply: strict if it is asked for and loses nothing.
+    """The shape of a reply, strict or as it is.
 
     Raises:
         ModelError: the schema is none of an object (`unsupported`).
     """
-    form = strict_form(output.schema_, "openai")
-    strict = output.strict and form.lossless
-    if not strict and output.schema_.get("type", "object") != "object":
+    report = report_on(output.schema_, "openai", output.strict)
+    if not report.strict and output.schema_.get("type", "object") != "object":
         raise ModelError(
             f"{model} was not asked: output {output.name!r} must be an object at its top",
             kind="unsupported",
             model=model,
         )
-    shape: dict[str, Any] = {"name": output.name, "schema": form.schema if strict else output.schema_, "strict": strict}
+    shape: dict[str, Any] = {"name": output.name, "schema": report.schema, "strict": report.strict}
     return shape | ({"description": output.description} if output.description else {})
 
 
-def function(tool: ToolSpec, profile: Profile) -> dict[str, Any]:
-    """A tool; strict if that is asked for and loses nothing."""
-    form = strict_form(tool.parameters, "openai")
-    strict = tool.strict and profile.strict_tools and form.lossless
-    written: dict[str, Any] = {"name": tool.name, "parameters": form.schema if strict else tool.parameters}
-    return written | ({"description": tool.description} if tool.description else {}) | {"strict": strict}
+def function(tool: ToolSpec, *, may_be_strict: bool) -> dict[str, Any]:
+    """A tool, strict or as it is."""
+    report = report_on(tool.parameters, "openai", tool.strict if may_be_strict else False)
+    written: dict[str, Any] = {"name": tool.name, "parameters": report.schema}
+    return written | ({"description": tool.description} if tool.description else {}) | {"strict": report.strict}
 
 
 def _reasoning(request: ModelRequest) -> dict[str, Any]:
@@ -131,7 +129,9 @@ def _text(request: ModelRequest, model: str) -> dict[str, Any]:
 def _tool_fields(request: ModelRequest, profile: Profile) -> dict[str, Any]:
     if not request.tools:
         return {}
-    fields: dict[str, Any] = {"tools": [{"type": "function", **function(tool, profile)} for tool in request.tools]}
+    fields: dict[str, Any] = {
+        "tools": [{"type": "function", **function(tool, may_be_strict=profile.strict_tools)} for tool in request.tools]
+    }
     match request.tool_choice:
         case "auto" | "none" | "required":
             fields["tool_choice"] = request.tool_choice

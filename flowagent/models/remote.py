@@ -7,7 +7,6 @@ read (`_reader`); everything else about a request stands here.
 from __future__ import annotations
 
 import asyncio
-import base64
 import importlib
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
@@ -20,6 +19,7 @@ from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
+from flowagent.core.secret import scrubbed
 from flowagent.core.usage import NO_USAGE, Usage
 from flowagent.errors import ModelError
 from flowagent.models.accepted import accepted
@@ -32,7 +32,6 @@ from flowagent.models.metering import LOST, REFUSED
 from flowagent.models.permission import check_allowed
 from flowagent.models.retrying import Retrying, Sleep, retried
 
-MASK: Final = "**********"
 _SHORTEST_SECRET: Final = 8
 """Shorter keys are placeholders such as `none`, and masking them would garble errors."""
 
@@ -320,10 +319,7 @@ class RemoteModel(ABC):
         """A text without the key, in clear and in base64, and without other secrets."""
         secret = self._key_in_use()
         password = urlsplit(self._base_url or "").password or ""
-        for one in {secret, password, *secrets}:
-            if len(one) >= _SHORTEST_SECRET:
-                text = text.replace(one, MASK).replace(base64.b64encode(one.encode()).decode(), MASK)
-        return text
+        return scrubbed(text, {secret, password, *secrets}, shortest=_SHORTEST_SECRET)
 
 
 _UNKNOWN_COST: Final = frozenset({"timeout", "connection", "cut_off"})

@@ -14,6 +14,7 @@ from pydantic_core import to_json
 from flowagent.core.usage import Usage
 from flowagent.errors import ModelError, ModelErrorKind
 from flowagent.models.base import CallDelta, ModelRequest, Reply, TextDelta, ThinkingDelta, Waiting
+from flowagent.models.estimating import request_about, tokens_about
 from flowagent.models.messages import AssistantMessage, Finish, Opaque, ReplyPart, Text, Thinking, ToolCall
 
 PASSING: frozenset[ModelErrorKind] = frozenset(
@@ -222,10 +223,5 @@ def estimated(request: ModelRequest, message: AssistantMessage) -> Usage:
 
     What is sent is counted as JSON text, tools and their schemas included.
     """
-    sent = request.model_dump_json(include={"system", "messages", "tools", "output"})
     answered = json.dumps([part.model_dump(mode="json") for part in message.parts], ensure_ascii=False)
-    return Usage(requests=1, input=_tokens(sent), output=_tokens(answered), cost=Decimal(0))
-
-
-def _tokens(text: str) -> int:
-    return -(-len(text) // 4)
+    return Usage(requests=1, input=request_about(request), output=tokens_about(answered), cost=Decimal(0))

@@ -4,12 +4,12 @@ A tool is made of a function by `tool`. A `Toolbox` holds those of an agent, fro
 model asks for. Servers, documents and ready-made tools are modules beside this one.
 """
 
+from flowagent.models.strict import Report
 from flowagent.tools.context import ToolContext
 from flowagent.tools.decisions import Abort, Answer, Approve, Decision, Deny
 from flowagent.tools.outcome import ToolOutcome
 from flowagent.tools.registry import Registry
 from flowagent.tools.running import Running
-from flowagent.tools.strict import Report
 from flowagent.tools.tool import Tool, ToolOptions, tool
 from flowagent.tools.toolbox import Loaded, Toolbox, ToolSource
 from flowagent.tools.toolset import Fixed, Toolset, approved, filtered, prefixed, renamed

@@ -8,8 +8,9 @@ from typing import Any, cast
 from pydantic_core import from_json, to_json
 
 from flowagent.core.fields import short
+from flowagent.models.schemas import Json, items_of, kind_of, kinds_of, part_for
+from flowagent.models.strict import without_nulls
 from flowagent.tools.body import ArgumentsError
-from flowagent.tools.strict import Json, kind_of, kinds_of, resolved, takes_null
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +49,8 @@ def written(text: str | None, schema: Json) -> Written:
         plain = {}
     if not isinstance(plain, dict):
         raise ArgumentsError([f"the arguments must be a JSON object, not {short(plain)}"])
-    fitted = _Fitting(schema, repairs).fitted(plain, schema, "")
-    return Written(to_json(fitted, inf_nan_mode="constants"), tuple(repairs))
+    decoded = _Decoding(schema, repairs).of(plain, schema, "")
+    return Written(to_json(without_nulls(decoded, schema), inf_nan_mode="constants"), tuple(repairs))
 
 
 def _parsed(text: str | None) -> Any:
@@ -62,22 +63,27 @@ def _parsed(text: str | None) -> Any:
 
 
 @dataclass(slots=True)
-class _Fitting:
-    """One walk through arguments, along their schema."""
+class _Decoding:
+    """One walk through arguments, along their schema, that decodes what was encoded a second time."""
 
     root: Json
     repairs: list[str] = field(default_factory=list[str])
 
-    def fitted(self, value: Any, schema: Any, path: str) -> Any:
+    def of(self, value: Any, schema: Any, path: str) -> Any:
+        """A part of the arguments."""
         if isinstance(value, str):
             value = self._decoded(value, schema, path)
-        match value:
-            case dict():
-                return self._object(cast("Json", value), self._branch(schema, "object"), path)
-            case list():
-                return self._array(cast("list[Any]", value), self._branch(schema, "array"), path)
-            case _:
-                return value
+        if not isinstance(value, (dict, list)):
+            return value
+        part = part_for(cast("Any", value), schema, self.root)
+        if isinstance(value, list):
+            items = enumerate(items_of(cast("list[Any]", value), part))
+            return [self.of(one, inner, f"{path}[{place}]") for place, (one, inner) in items]
+        properties, rest = part.get("properties", {}), part.get("additionalProperties")
+        return {
+            name: self.of(one, properties.get(name, rest), f"{path}.{name}".removeprefix("."))
+            for name, one in cast("Json", value).items()
+        }
 
     def _decoded(self, text: str, schema: Any, path: str) -> Any:
         """What a text holds where only an object or array fits; the text itself if it holds neither."""
@@ -92,37 +98,3 @@ class _Fitting:
             return text
         self.repairs.append(f"decoded `{path}` from a JSON string")
         return value
-
-    def _object(self, value: Json, schema: Json, path: str) -> Json:
-        properties = cast("Json", schema.get("properties", {}))
-        required = schema.get("required", ())
-        rest = schema.get("additionalProperties")
-        made: Json = {}
-        for name, item in value.items():
-            part = properties.get(name, rest)
-            unset = item is None and name in properties and name not in required
-            if unset and not takes_null(part, self.root):
-                continue
-            made[name] = self.fitted(item, part, f"{path}.{name}".removeprefix("."))
-        return made
-
-    def _array(self, value: list[Any], schema: Json, path: str) -> list[Any]:
-        first = cast("list[Any]", schema.get("prefixItems", []))
-        rest = schema.get("items")
-        return [
-            self.fitted(item, first[number] if number < len(first) else rest, f"{path}[{number}]")
-            for number, item in enumerate(value)
-        ]
-
-    def _branch(self, schema: Any, kind: str, depth: int = 0) -> Json:
-        """The part of a schema that is about objects or arrays, if it is only one; else an empty one."""
-        if not isinstance(schema, dict) or depth > 32:
-            return {}
-        one = cast("Json", schema)
-        if "$ref" in one:
-            return self._branch(resolved(one, self.root), kind, depth + 1)
-        for word in ("anyOf", "oneOf"):
-            if word in one:
-                fitting = [part for part in one[word] if kind in kinds_of(part, self.root)]
-                return self._branch(fitting[0], kind, depth + 1) if len(fitting) == 1 else {}
-        return one

@@ -9,16 +9,19 @@ import importlib
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from flowagent.core.fields import short
+from flowagent.core.fields import cut, short
 from flowagent.core.secret import MASK
 from flowagent.core.signatures import is_async
 from flowagent.tools.context import ToolContext
 from flowagent.tools.signature import Signature
+
+_LONGEST: Final = 300
+"""How much of what jsonschema finds is told: it quotes what it looks at."""
 
 SchemaCall: TypeAlias = Callable[[dict[str, Any], ToolContext[Any, Any]], Awaitable[Any]]
 """Takes validated arguments as plain data, and the context of the call."""
@@ -158,7 +161,7 @@ def fault_of_schema(schema: Mapping[str, Any]) -> str | None:
     try:
         _validator_class(schema).check_schema(schema)
     except jsonschema.SchemaError as error:
-        return f"its parameters are no JSON schema: {error.json_path}: {short_text(error.message)}"
+        return f"its parameters are no JSON schema: {error.json_path}: {cut(error.message, _LONGEST)}"
     return None
 
 
@@ -198,12 +201,7 @@ def _told(error: Any, secrets: frozenset[str]) -> str:
     where = f"`{_path(path)}`: " if path else ""
     if path and path[0] in secrets:
         return f"{where}{MASK} does not fit (its `{error.validator}`)"
-    return f"{where}{short_text(error.message)}"
-
-
-def short_text(text: str, longest: int = 300) -> str:
-    """A text for a message, cut off where it gets long."""
-    return text if len(text) <= longest else f"{text[: longest - 3]}..."
+    return f"{where}{cut(error.message, _LONGEST)}"
 
 
 def _path(parts: tuple[Any, ...]) -> str:

@@ -1,23 +1,18 @@
-"""Keeps secrets out of texts: what is secret in arguments, and the mask in its place wherever a text quotes it."""
+"""What is secret in arguments, and errors that quote none of it."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # (It looks into users' arguments, whose types are only known when it runs.)
 from __future__ import annotations
 
-import base64
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
-from urllib.parse import quote
+from typing import Any
 
 from pydantic import BaseModel, Secret, SecretBytes, SecretStr
 
 from flowagent.core.fields import text_of
-from flowagent.core.secret import MASK, marked_in, revealed
+from flowagent.core.secret import marked_in, revealed, scrubbed
 from flowagent.errors import ToolFatal
-
-_SHORTEST: Final = 4
-"""The shortest secret that is looked for in texts: shorter ones may be part of any word."""
 
 
 def secrets_of(arguments: Mapping[str, Any], hidden: Iterable[str]) -> frozenset[str]:
@@ -62,21 +57,6 @@ def _parts(value: Any) -> Iterator[tuple[Any, bool]]:
             yield from ((getattr(value, one.name), False) for one in dataclasses.fields(value))
         case _:
             pass
-
-
-def scrubbed(text: str, secrets: Iterable[str]) -> str:
-    """A text with the mask in place of each secret: in clear, in base64 and as part of a URL."""
-    for secret in sorted(set(secrets), key=len, reverse=True):
-        if len(secret) >= _SHORTEST:
-            for form in _forms(secret):
-                text = text.replace(form, MASK)
-    return text
-
-
-def _forms(secret: str) -> tuple[str, ...]:
-    data = secret.encode(errors="surrogatepass")
-    plain, urlsafe = base64.b64encode(data).decode(), base64.urlsafe_b64encode(data).decode()
-    return (secret, plain, plain.rstrip("="), urlsafe, urlsafe.rstrip("="), quote(data, safe=""))
 
 
 def masked_error(error: Exception, secrets: Iterable[str]) -> Exception:

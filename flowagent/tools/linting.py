@@ -8,7 +8,8 @@ from difflib import SequenceMatcher
 from itertools import combinations
 from typing import Any, Final, cast
 
-from flowagent.tools.strict import RULES, Json, kinds_of
+from flowagent.models.schemas import Json, kinds_of
+from flowagent.models.strict import DIALECTS
 from flowagent.tools.tool import Tool
 
 _ALIKE: Final = 0.9
@@ -31,7 +32,7 @@ def _of_one(one: Tool[..., Any]) -> Iterator[str]:
     if not one.description.strip():
         yield f"tool `{one.name}` has no description, so a model must guess when to call it: write a docstring"
     if one.strict is True:
-        blocked = {name: one.report(name).blocked for name in RULES}
+        blocked = {name: one.report(name).blocked for name in DIALECTS}
         yield from (
             f"tool `{one.name}` demands strict=True, which cannot be had of {provider}: {'; '.join(reasons)}"
             for provider, reasons in blocked.items()

@@ -20,22 +20,23 @@ from pydantic_core import to_json
 
 from flowagent.core.context import Context, Paused
 from flowagent.core.events import ToolEnded, ToolStarted, Warned
-from flowagent.core.secret import MASK
+from flowagent.core.secret import MASK, scrubbed
 from flowagent.core.threads import in_thread
 from flowagent.core.usage import Usage
 from flowagent.errors import FlowAgentError, ToolError, ToolFatal
+from flowagent.models.estimating import tokens_about
 from flowagent.models.messages import Text, ToolCall, ToolResult
 from flowagent.tools import telling
 from flowagent.tools.arguments import written
 from flowagent.tools.body import ArgumentsError, Body
 from flowagent.tools.context import ToolContext
 from flowagent.tools.decisions import Abort, Answer, Approve, Decision, Deny, verdict
-from flowagent.tools.hiding import masked_error, scrubbed, secrets_of
+from flowagent.tools.hiding import masked_error, secrets_of
 from flowagent.tools.names import wire_name
 from flowagent.tools.outcome import ToolOutcome, ToolStatus
 from flowagent.tools.results import Plain, Refused, drained, drained_async, plain_of, told
 from flowagent.tools.tool import Tool
-from flowagent.tools.trimming import NARROWER, about, trimmed
+from flowagent.tools.trimming import NARROWER, trimmed
 
 Validation: TypeAlias = Callable[[ToolCall], Awaitable[Mapping[str, Any]]]
 """What gives the validated arguments of a call, by the names that the model knows."""
@@ -57,7 +58,7 @@ class Running:
     """
 
     max_result_tokens: int | None = None
-    count: Callable[[str], int] = about
+    count: Callable[[str], int] = tokens_about
     rest: str = NARROWER
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     clock: Callable[[], float] = time.monotonic

@@ -9,13 +9,12 @@ from typing import Any, Final
 
 from pydantic_core import from_json, to_json
 
-from flowagent.core.fields import text_of
-from flowagent.core.secret import MASK
+from flowagent.core.fields import cut, text_of
+from flowagent.core.secret import MASK, scrubbed
 from flowagent.errors import ToolError, ToolRetry
-from flowagent.tools.body import ArgumentsError, short_text
-from flowagent.tools.hiding import scrubbed
+from flowagent.models.schemas import Json, kinds_of
+from flowagent.tools.body import ArgumentsError
 from flowagent.tools.names import nearest_first
-from flowagent.tools.strict import Json, kinds_of
 
 _MOST: Final = 20
 """How many things that are wrong with arguments a model is told."""
@@ -61,7 +60,7 @@ def _kinds(part: Any, root: Json) -> list[str]:
 
 def failed(name: str, error: Exception, secrets: Iterable[str]) -> str:
     """The tool has raised: its own words if it meant the model to hear them, else the kind of error and its text."""
-    text = scrubbed(short_text(text_of(error), _LONGEST), secrets)
+    text = cut(scrubbed(text_of(error), secrets), _LONGEST)  # cut first, a part of a secret would be left
     match error:
         case ToolRetry():
             return f"`{name}` must be called in another way: {text}"
@@ -76,14 +75,6 @@ def failed(name: str, error: Exception, secrets: Iterable[str]) -> str:
 def forbidden(name: str) -> str:
     """The tool is not allowed in this run."""
     return f"`{name}` is not allowed here, and was not called. Go on without it."
-
-
-def cut_off(name: str) -> str:
-    """The reply that asked for the call was cut."""
-    return (
-        f"Your reply was cut off at the limit of its length, so `{name}` was not called, nor any other tool of that "
-        "reply. Call it again with shorter arguments, or do the work in smaller pieces."
-    )
 
 
 def denied(name: str, reason: str) -> str:

@@ -16,9 +16,9 @@ from flowagent.core.context import Context
 from flowagent.core.policies import Retry
 from flowagent.core.signatures import is_async
 from flowagent.errors import ToolDefinitionError
+from flowagent.models.strict import Report, report_on
 from flowagent.tools.body import Body, FunctionBody, SchemaBody, SchemaCall, fault_of_schema
 from flowagent.tools.reading import Source, body_of, returned_schema, source_of
-from flowagent.tools.strict import Report, report_on
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")

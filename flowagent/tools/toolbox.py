@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 
 from flowagent.core.context import Context
 from flowagent.errors import ToolDefinitionError
-from flowagent.models.base import Profile, ToolSpec
+from flowagent.models.base import ToolSpec
 from flowagent.models.messages import ToolCall
 from flowagent.tools import running, telling
 from flowagent.tools.linting import lint
@@ -16,7 +16,6 @@ from flowagent.tools.names import likeness, wire_name
 from flowagent.tools.outcome import ToolOutcome
 from flowagent.tools.registry import Registry
 from flowagent.tools.running import Running
-from flowagent.tools.strict import report_on
 from flowagent.tools.tool import Tool, as_tool
 from flowagent.tools.toolset import Toolset
 
@@ -208,15 +207,13 @@ class Loaded:
     tools: tuple[Tool[..., Any], ...]
     running: Running = field(default_factory=Running)
 
-    def specs(self, ctx: Context[Any, Any] | None, profile: Profile, provider: str) -> tuple[ToolSpec, ...]:
+    def specs(self, ctx: Context[Any, Any] | None) -> tuple[ToolSpec, ...]:
         """What a model is told of them.
 
         Args:
             ctx: of the run, for tools that are not allowed to everybody; None leaves out none.
-            profile: of the model.
-            provider: its name, as strict schemas differ.
         """
-        return tuple(_spec(one, profile, provider) for one in self.tools if ctx is None or _is_allowed(one, ctx))
+        return tuple(_spec(one) for one in self.tools if ctx is None or _is_allowed(one, ctx))
 
     def find(self, name: str) -> Tool[..., Any] | None:
         """The tool that a model means by a name, which may have `-` in place of `_` or the other way round."""
@@ -236,10 +233,6 @@ class Loaded:
         if found is None:
             return running.uncalled(call, ctx, telling.unknown(call.name, self.names(ctx)))
         return await running.run(found, call, ctx, self.running)
-
-    def cut_off(self, call: ToolCall) -> ToolOutcome:
-        """What comes of a call whose reply was cut off: nothing is run, however well its arguments parse."""
-        return running.problem(call, "invalid", telling.cut_off(call.name))
 
     def names(self, ctx: Context[Any, Any] | None = None) -> list[str]:
         """The names that providers are given, of the tools that are allowed."""
@@ -266,13 +259,12 @@ def _is_allowed(one: Tool[..., Any], ctx: Context[Any, Any]) -> bool:
     return one.allowed is None or one.allowed(ctx)
 
 
-def _spec(one: Tool[..., Any], profile: Profile, provider: str) -> ToolSpec:
-    report = report_on(one.parameters, provider, one.strict if profile.strict_tools else False)
+def _spec(one: Tool[..., Any]) -> ToolSpec:
     return ToolSpec(
         name=wire_name(one.name),
         description=one.description,
-        parameters=report.schema,
-        strict=report.strict,
+        parameters=one.parameters,
+        strict=one.strict,
         returns=one.returns,
         secrets=tuple(sorted(one.body.secrets)),
     )

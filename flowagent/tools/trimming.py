@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from flowagent.models.estimating import tokens_about
 from flowagent.tools.results import text_of_plain
 
 NARROWER: Final = "ask for less at a time to see the rest"
@@ -20,12 +21,7 @@ _FEW: Final = 5
 """As long as lists must be cut to fewer items than this, texts are cut more instead."""
 
 
-def about(text: str) -> int:
-    """How many tokens a text has, about: a quarter of its characters, rounded up."""
-    return -(-len(text) // 4)
-
-
-def trimmed(plain: Any, most: int, rest: str, count: Callable[[str], int] = about) -> str:
+def trimmed(plain: Any, most: int, rest: str, count: Callable[[str], int] = tokens_about) -> str:
     """A result as text of at most so many tokens.
 
     Args:

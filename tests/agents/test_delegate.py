@@ -92,6 +92,24 @@ def test_an_agent_that_ends_without_an_answer_is_an_error_for_who_called_it() ->
     assert "I will not." in message.results[0].text
 
 
+def test_an_agent_at_its_limit_or_without_a_fitting_answer_is_told_to_who_called_it() -> None:
+    """Its run goes on: the outer model is told why, and does without."""
+    looping = Agent(
+        FunctionModel(lambda _: call("add", a=1, b=1)), name="looping", tools=[add], limits=Limits(requests=2)
+    )
+    vague = Agent(FunctionModel(lambda _: say("hm")), name="vague", output=Order, output_retries=0)
+    outer = Scripted(calls(call("looping", task="x"), call("vague", task="y")), say("neither"))
+    result = Agent(outer, tools=[looping, vague]).run_sync("go")
+    message = outer.requests[1].messages[-1]
+    assert isinstance(message, ToolMessage)
+    first, second = message.results
+    assert result.output == "neither"
+    assert first.is_error
+    assert "agent `looping` ended without an answer (limit: it made 2 of at most 2 requests)" in first.text
+    assert second.is_error
+    assert "agent `vague` ended without an answer (output: none of its 1 answers had the shape" in second.text
+
+
 def test_one_budget_holds_for_all_agents() -> None:
     """P: limits of the run flow down the whole tree; resuming with more goes on."""
     inner = FunctionModel(

@@ -121,6 +121,25 @@ class Survey(State):
     report: str = ""
 
 
+def test_a_map_asks_about_parts_of_its_items() -> None:
+    """What items are is known from the field; what they do not have is told when the graph is made."""
+
+    class Found(State):
+        verdicts: list[Verdict] = [Verdict(ok=True, advice="cut"), Verdict(ok=True, advice="add")]
+        notes: Annotated[list[str], append] = []
+
+    reader = FunctionModel(lambda request: say(request.messages[0].text.upper()))
+    g = Graph("found", Found)
+    g.map(Agent(reader, name="read"), over="verdicts", into="notes", prompt="Do: {item.advice}")
+    g.chain(START, "read", "END")
+    assert g.run_sync(Found()).state.notes == ["DO: CUT", "DO: ADD"]
+    wrong = Graph("wrong", Found)
+    wrong.map(Agent(reader, name="read"), over="verdicts", into="notes", prompt="Do: {item.advise}")
+    wrong.chain(START, "read", "END")
+    with pytest.raises(GraphError, match="`Verdict` has no field `advise`; did you mean"):
+        wrong.check()
+
+
 def test_an_agent_maps_over_a_field_in_the_order_of_its_items() -> None:
     """4.5: map-reduce; results in input order, however they finish."""
     reader = FunctionModel(lambda request: say(request.messages[0].text.removeprefix("Summarise ")))
@@ -177,6 +196,13 @@ def test_a_refusal_or_an_invalid_choice_takes_the_other_way(steps: Any) -> None:
     """4.4: `otherwise`."""
     router = choose(Scripted(*steps), prompt="{topic}", choices=DESKS, otherwise="human")
     assert desk_graph(router).run_sync(Doc(topic="x")).state.draft == "human"
+
+
+@pytest.mark.parametrize("text", ["tech", " tech\n", "`tech`", "Tech? No: billing"])
+def test_a_name_alone_is_a_choice_too(text: str) -> None:
+    """The model is asked to answer with a name; one that does so without JSON has answered."""
+    router = choose(Scripted(say(text)), prompt="{topic}", choices=DESKS, otherwise="billing", retries=0)
+    assert desk_graph(router).run_sync(Doc(topic="x")).state.draft == ("tech" if "No" not in text else "billing")
 
 
 def test_without_another_way_an_invalid_choice_is_an_error() -> None:

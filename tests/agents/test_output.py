@@ -148,6 +148,16 @@ def test_answers_that_never_fit_end_with_every_attempt() -> None:
     assert caught.value.usage.requests == 3
 
 
+def test_answers_that_never_fit_can_end_the_run_without_an_error() -> None:
+    """B6: the stop reason `output`."""
+    model = Scripted(say("no"), say("never"))
+    result = Agent(model, output=Invoice, output_retries=1, at_limit="stop").run_sync("go")
+    assert (result.status, result.stop_reason) == ("completed", "output")
+    assert result.ending is not None
+    assert result.ending.text == "never"
+    assert [message.role for message in result.messages] == ["user", "assistant", "user", "assistant", "user"]
+
+
 def test_a_prompted_answer_is_read_tolerantly_and_the_repairs_are_told() -> None:
     """D3: `result.repairs` lists the edits."""
     text = "Sure!\n```json\n{'number': 'A-1', 'cents': 250,}\n```"

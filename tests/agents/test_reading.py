@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import to_json
 
-from flowagent.agents.reading import Found, found_in
+from flowagent.agents.reading import found_in
+from flowagent.models.mending import Mended
 
 A = {"a": 1}
 FENCE = "took it out of a code fence"
@@ -102,23 +103,23 @@ NOTHING = [
 ]
 
 
-def _first(text: str) -> Found | None:
+def _first(text: str) -> Mended | None:
     return next(found_in(text), None)
 
 
 @pytest.mark.parametrize("text", EXACT)
 def test_json_is_read_as_it_is(text: str) -> None:
-    assert _first(text) == Found(EXACT[text])
+    assert _first(text) == Mended(EXACT[text])
 
 
 @pytest.mark.parametrize("text", FENCED)
 def test_a_fence_is_taken_off(text: str) -> None:
-    assert _first(text) == Found(FENCED[text], (FENCE,))
+    assert _first(text) == Mended(FENCED[text], (FENCE,))
 
 
 @pytest.mark.parametrize("text", SURROUNDED)
 def test_prose_around_is_left_out(text: str) -> None:
-    assert _first(text) == Found(SURROUNDED[text], (AROUND,))
+    assert _first(text) == Mended(SURROUNDED[text], (AROUND,))
 
 
 @pytest.mark.parametrize("text", [text for text, value in REPAIRED.items() if value is not None])
@@ -126,7 +127,7 @@ def test_syntax_is_repaired_and_the_edits_are_told(text: str) -> None:
     found = _first(text)
     assert found is not None
     assert found.value == REPAIRED[text]
-    assert found.edits[-1].startswith("repaired its syntax")
+    assert found.repairs[-1].startswith("repaired its syntax")
 
 
 @pytest.mark.parametrize("text", NOTHING)
@@ -154,7 +155,7 @@ JSON = st.recursive(
 @given(JSON)
 def test_any_json_is_read_as_it_is(value: Any) -> None:
     """Whatever is valid needs no edit and comes back equal."""
-    assert _first(to_json(value).decode()) == Found(value)
+    assert _first(to_json(value).decode()) == Mended(value)
 
 
 @given(st.dictionaries(st.text(), JSON, min_size=1, max_size=3))

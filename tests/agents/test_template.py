@@ -69,6 +69,29 @@ def test_all_faults_of_a_template_are_told() -> None:
     ]
 
 
+def test_parts_are_reached_in_what_may_be_missing() -> None:
+    """Where it is missing, the text cannot be filled, and that says where."""
+
+    class Review(State):
+        verdict: Annotated[Verdict | None, "the last one"] = None
+        either: Verdict | int = 1
+
+    text = Template("Mind {verdict.advice}.")
+    assert text.faults(Review) == []
+    assert Template("{either.advice}").faults(Review) == [
+        "placeholder `{either.advice}` looks for `advice` in what is no model"
+    ]
+    assert text.filled(Review(verdict=Verdict(advice="the tides"))) == "Mind the tides."
+    with pytest.raises(KeyError, match="there is no `advice` in None"):
+        text.filled(Review())
+
+
+def test_further_names_hold_no_secrets() -> None:
+    assert Template("{item}").faults(Draft, also={"item": SecretStr}) == [
+        "placeholder `{item}` would put the secret field `item` into a prompt"
+    ]
+
+
 def test_further_names_can_be_known() -> None:
     assert Template("{item} of {topic}").faults(Draft, also={"item": str}) == []
 

@@ -181,11 +181,18 @@ async def test_an_output_that_cannot_be_held_to_is_refused_with_the_reason(serve
 
 async def test_a_tool_is_strict_only_if_nothing_is_lost(server: Server) -> None:
     limited = {"type": "object", "properties": {"a": {"type": "integer", "maximum": 5}}}
-    tools = (ADD.model_copy(update={"strict": True}), ToolSpec(name="cap", parameters=limited, strict=True))
+    tools = (ADD.model_copy(update={"strict": "auto"}), ToolSpec(name="cap", parameters=limited, strict="auto"))
     body = await sent(server, saying(user("hi"), tools=tools))
     assert [tool.get("strict") for tool in body["tools"]] == [True, None]
     assert body["tools"][0]["input_schema"]["additionalProperties"] is False
     assert body["tools"][1]["input_schema"] == limited
+
+
+async def test_a_tool_that_is_demanded_strict_loses_words_for_it(server: Server) -> None:
+    limited = {"type": "object", "properties": {"a": {"type": "integer", "maximum": 5}}}
+    body = await sent(server, saying(user("hi"), tools=(ToolSpec(name="cap", parameters=limited, strict=True),)))
+    assert body["tools"][0]["strict"] is True
+    assert body["tools"][0]["input_schema"]["properties"] == {"a": {"type": "integer"}}
 
 
 async def test_results_come_first_in_the_users_message_after_the_calls(server: Server) -> None:

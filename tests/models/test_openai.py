@@ -124,7 +124,7 @@ async def test_what_a_model_refuses_is_not_sent(server: Server, model: str, sett
 async def test_a_strict_tool_has_all_properties_required_and_optional_ones_take_null(server: Server) -> None:
     """FA-057: strict is claimed only where the schema keeps it."""
     limited = {"type": "object", "properties": {"a": {"type": "string", "minLength": 5}}}
-    tools = (ADD.model_copy(update={"strict": True}), ToolSpec(name="cap", parameters=limited, strict=True), ADD)
+    tools = (ADD.model_copy(update={"strict": "auto"}), ToolSpec(name="cap", parameters=limited, strict="auto"), ADD)
     body = await sent(server, saying(user("hi"), tools=tools, tool_choice=Only(tool="add")))
     assert [tool["strict"] for tool in body["tools"]] == [True, False, False]
     assert body["tools"][0]["parameters"] == {
@@ -135,6 +135,21 @@ async def test_a_strict_tool_has_all_properties_required_and_optional_ones_take_
     }
     assert body["tools"][1]["parameters"] == limited
     assert body["tool_choice"] == {"type": "function", "name": "add"}
+
+
+async def test_a_tool_that_is_demanded_strict_loses_words_but_no_object_is_opened_or_closed_for_it(
+    server: Server,
+) -> None:
+    limited = {"type": "object", "properties": {"a": {"type": "string", "minLength": 5}}, "required": ["a"]}
+    wide = {"type": "object", "additionalProperties": {"type": "integer"}}
+    tools = (
+        ToolSpec(name="cap", parameters=limited, strict=True),
+        ToolSpec(name="count", parameters=wide, strict=True),
+    )
+    body = await sent(server, saying(user("hi"), tools=tools))
+    assert [tool["strict"] for tool in body["tools"]] == [True, False]
+    assert body["tools"][0]["parameters"]["properties"] == {"a": {"type": "string"}}
+    assert body["tools"][1]["parameters"] == wide
 
 
 async def test_an_output_is_strict_only_if_nothing_is_lost(server: Server) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from flowagent.errors import ModelError
-from flowagent.models.actions import MOST_UNCLOSED, read
+from flowagent.models.actions import read
 from flowagent.models.base import (
     CallDelta,
     ModelRequest,
@@ -19,6 +19,7 @@ from flowagent.models.base import (
     ToolSpec,
     Waiting,
 )
+from flowagent.models.mending import MOST_UNCLOSED
 from flowagent.models.messages import (
     AssistantMessage,
     Finish,

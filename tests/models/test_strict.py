@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from pydantic import BaseModel, Field, TypeAdapter
 
-from flowagent.models.strict import Dialect, strict_form, without_nulls
+from flowagent.models.strict import DIALECTS, Dialect, report_on, strict_form, without_nulls
 
-DIALECTS: list[Dialect] = ["openai", "anthropic"]
 both = pytest.mark.parametrize("dialect", DIALECTS)
 
 
@@ -123,7 +122,7 @@ def test_a_value_of_any_kind_has_no_strict_form(dialect: Dialect) -> None:
 
     form = strict_form(Holder.model_json_schema(), dialect)
     assert form.schema is None
-    assert form.lost == ("$.anything: a value of any kind", "$.several[]: a value of any kind")
+    assert form.blocked == ("$.anything: a value of any kind", "$.several[]: a value of any kind")
 
 
 def test_what_strict_mode_cannot_say_is_lost_by_name() -> None:
@@ -208,6 +207,72 @@ def test_nulls_in_lists_are_taken_out_through_unions_and_references() -> None:
     data = {"several": [{"city": "X", "unit": None}], "either": {"city": "Y", "opts": None, "unit": None}}
     expected = {"several": [{"city": "X"}], "either": {"city": "Y", "opts": None}}
     assert without_nulls(data, Level.model_json_schema()) == expected
+
+
+def test_a_null_that_fits_one_member_of_a_union_has_a_meaning_of_its_own() -> None:
+    class Set(BaseModel):
+        level: int = 0
+
+    class Unset(BaseModel):
+        level: int | None
+
+    schema = TypeAdapter(list[Set | Unset]).json_schema()
+    assert without_nulls([{"level": None}], schema) == [{"level": None}]
+
+
+def test_nulls_are_taken_out_behind_what_has_keys_of_any_name_and_at_fixed_places() -> None:
+    schema = TypeAdapter(dict[str, tuple[int, Where]]).json_schema()
+    assert without_nulls({"a": [1, {"city": "X", "unit": None}]}, schema) == {"a": [1, {"city": "X"}]}
+
+
+def test_variants_are_told_apart_by_what_a_mark_may_be() -> None:
+    """A mark may be a list of values, and stand in a definition of its own."""
+    kind = {"type": "string", "enum": ["big", "huge"]}
+    schema = {
+        "$defs": {"Kind": kind},
+        "oneOf": [
+            {"properties": {"kind": {"enum": ["small"]}, "size": {"type": "integer"}}, "required": ["kind"]},
+            {"properties": {"kind": {"$ref": "#/$defs/Kind"}, "size": {"type": ["integer", "null"]}}},
+        ],
+    }
+    assert without_nulls({"kind": "huge", "size": None}, schema) == {"kind": "huge", "size": None}
+    assert without_nulls({"kind": "small", "size": None}, schema) == {"kind": "small"}
+
+
+def test_nulls_are_taken_out_of_schemas_that_go_round() -> None:
+    schema = {"$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}, {"type": "object"}]}}, "$ref": "#/$defs/a"}
+    assert without_nulls({"x": None}, schema) == {"x": None}
+
+
+@both
+def test_an_enumeration_of_several_kinds_is_a_union(dialect: Dialect) -> None:
+    value = {"enum": ["a", 1, None], "description": "Any."}
+    schema = {"type": "object", "properties": {"value": value}, "required": ["value"]}
+    form = strict_form(schema, dialect)
+    assert form.lossless
+    assert form.schema is not None
+    assert form.schema["properties"]["value"] == {
+        "anyOf": [{"type": "string", "enum": ["a"]}, {"type": "integer", "enum": [1]}, {"type": "null"}],
+        "description": "Any.",
+    }
+
+
+@both
+def test_a_reference_to_what_is_no_definition_blocks_strict_mode(dialect: Dialect) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"$ref": "#/properties/a"}}}
+    assert strict_form(schema, dialect).blocked == ("$.b: a reference to '#/properties/a', which is no definition",)
+
+
+def test_what_travels_is_decided_in_one_place() -> None:
+    """A demand drops words, `auto` does not, and what has no strict form travels as it is, whatever was wanted."""
+    limited = {"type": "object", "properties": {"a": {"type": "string", "maxLength": 5}}, "required": ["a"]}
+    wide = {"type": "object", "additionalProperties": {"type": "integer"}}
+    told = [
+        (report.strict, report.schema == schema)
+        for schema in (limited, wide)
+        for report in (report_on(schema, "openai:gpt", wanted) for wanted in (True, "auto", False))
+    ]
+    assert told == [(True, False), (False, True), (False, True), (False, True), (False, True), (False, True)]
 
 
 def test_nulls_that_mean_something_stay() -> None:

@@ -6,8 +6,9 @@ from typing import Annotated
 from pydantic import BaseModel, Secret, SecretBytes, SecretStr
 
 from flowagent import secret
+from flowagent.core.secret import scrubbed
 from flowagent.errors import ToolFatal
-from flowagent.tools.hiding import masked_error, scrubbed, secrets_of
+from flowagent.tools.hiding import masked_error, secrets_of
 
 
 @dataclasses.dataclass

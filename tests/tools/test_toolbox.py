@@ -8,7 +8,7 @@ import pytest
 
 from flowagent import Context
 from flowagent.errors import ToolDefinitionError
-from flowagent.models.base import Profile, ToolSpec
+from flowagent.models.base import ToolSpec
 from flowagent.tools.registry import Registry
 from flowagent.tools.tool import Tool, tool
 from flowagent.tools.toolbox import Toolbox
@@ -61,7 +61,7 @@ async def test_fa_054_each_name_that_is_sent_is_accepted_and_reaches_the_tool_th
     """FA-054: names with spaces, ampersands and other scripts are mapped, and mapped back."""
     names = ["Math Code", "R&D / v2", "search-a", "搜索", "поиск", "x" * 100]
     loaded = await Toolbox([named(name) for name in names]).load()
-    sent = [spec.name for spec in loaded.specs(None, Profile(), "openai")]
+    sent = [spec.name for spec in loaded.specs(None)]
     assert all(re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", name) for name in sent)
     run = await Caller([named(name) for name in names], [call(one, call_id=one) for one in sent]).run()
     assert [one.result.text for one in run.state.outcomes] == names
@@ -159,7 +159,7 @@ def test_an_object_that_has_its_tools_as_plain_data_is_no_toolkit() -> None:
 
 async def test_a_model_is_told_name_description_schema_and_result() -> None:
     loaded = await Toolbox([tool(first, returns=True, strict=False)]).load()
-    assert loaded.specs(None, Profile(strict_tools=True), "openai") == (
+    assert loaded.specs(None) == (
         ToolSpec(
             name="first",
             description="The first.",
@@ -184,7 +184,7 @@ async def test_a_tool_that_is_not_allowed_is_absent_for_those_who_may_not() -> N
 
     async def look(ctx: Context[Any]) -> str:
         loaded = await Toolbox([first, tool(second, allowed=is_admin)]).load()
-        seen.append([one.name for one in loaded.specs(ctx, Profile(), "openai")])
+        seen.append([one.name for one in loaded.specs(ctx)])
         return (await loaded.run(call("secnd"), ctx)).result.text
 
     for deps in ("admin", "guest"):
@@ -206,14 +206,6 @@ async def test_a_sequential_tool_parts_the_calls_into_batches() -> None:
     calls = [call(name, call_id=str(number)) for number, name in enumerate(names)]
     assert [[one.id for one in batch] for batch in loaded.batches(calls)] == [["0", "1"], ["2"], ["3"], ["4", "5"]]
     assert loaded.batches([]) == ()
-
-
-async def test_fa_063_a_call_of_a_reply_that_was_cut_off_is_answered_and_not_run() -> None:
-    """FA-063: the model is told that its output was cut, whether the arguments parse or not."""
-    loaded = await Toolbox([first]).load()
-    result = loaded.cut_off(call("first", '{"a": 1}'))
-    assert (result.status, result.result.is_error, result.attempts) == ("invalid", True, 0)
-    assert result.result.text.startswith("Your reply was cut off at the limit of its length, so `first` was not called")
 
 
 # -- lint --------------------------------------------------------------------------------------------------------------
@@ -260,8 +252,9 @@ def test_lint_tells_where_strict_is_demanded_and_cannot_be_had() -> None:
         """
 
     assert Toolbox([tool(count, strict=True)]).lint() == [
-        "tool `count` demands strict=True, which cannot be had of openai: words takes keys of any name",
-        "tool `count` demands strict=True, which cannot be had of anthropic: words takes keys of any name",
+        f"tool `count` demands strict=True, which cannot be had of {provider}: $.words: an object with any properties "
+        "cannot be closed"
+        for provider in ("openai", "anthropic")
     ]
 
 

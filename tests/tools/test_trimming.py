@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flowagent.models.estimating import tokens_about
 from flowagent.tools.running import Running
 from flowagent.tools.tool import tool
-from flowagent.tools.trimming import about, trimmed
+from flowagent.tools.trimming import trimmed
 from tests.tools.calling import outcome
 
 values = st.recursive(
@@ -26,7 +27,7 @@ def test_what_fits_is_told_as_it_is() -> None:
 def test_text_keeps_its_beginning_and_says_what_is_missing() -> None:
     text = trimmed("x" * 1000, 20, "ask again")
     assert text == "x" * 35 + "\n[965 of 1000 characters left out: ask again]"
-    assert about(text) <= 20
+    assert tokens_about(text) <= 20
 
 
 def test_a_list_keeps_as_many_items_as_fit() -> None:
@@ -72,7 +73,7 @@ def test_whatever_is_cut_stays_valid_and_fits(value: Any, most: int) -> None:
     text = trimmed(value, most, "ask again")
     if isinstance(value, (list, dict)):
         assert isinstance(json.loads(text), type(value))
-    assert about(text) <= most
+    assert tokens_about(text) <= most
 
 
 async def test_fa_075_a_result_larger_than_the_window_is_cut_before_it_enters_the_conversation() -> None:
@@ -82,7 +83,7 @@ async def test_fa_075_a_result_larger_than_the_window_is_cut_before_it_enters_th
         return "z" * 700_000
 
     result = await outcome(tool(dump, max_result_tokens=1000), running=Running(rest="call `rest` with id {id}"))
-    assert about(result.result.text) <= 1000
+    assert tokens_about(result.result.text) <= 1000
     assert result.result.text.endswith("of 700000 characters left out: call `rest` with id c1]")
     assert json.loads(result.value) == "z" * 700_000
 
