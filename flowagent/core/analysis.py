@@ -5,10 +5,8 @@ What that means for joins is told in `docs/design.md`. Loaded when a graph is fi
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
 
 from flowagent.core.network import Network, once_each
 from flowagent.core.nodes import Node
@@ -29,24 +27,9 @@ class Analysis:
         return {one: [two for two in self.joins if one != two and two in self.reach[one]] for one in self.joins}
 
 
-def _algorithms() -> Any:
-    """What networkx does, loaded when it is first asked for: a tree needs none of it."""
-    return importlib.import_module("flowagent.core.algorithms")
-
-
-def components(after: Mapping[str, Iterable[str]]) -> list[set[str]]:
-    """The strongly connected components of a graph, given as what follows each node."""
-    return cast("list[set[str]]", _algorithms().components(after))
-
-
-def total_order(pairs: Iterable[tuple[str, str]], names: set[str]) -> list[str] | None:
-    """The one order of these names that the pairs leave; None if they leave more than one, or none."""
-    return cast("list[str] | None", _algorithms().total_order(pairs, names))
-
-
 def analysed(nodes: Mapping[str, Node], network: Network) -> Analysis:
     """Dominators and, for each join, the nodes from which it can be reached without passing its dominator."""
-    dominator: Mapping[str, str] = network.tree_dominators() if network.is_tree else _algorithms().dominators(network)
+    dominator = network.dominators()
     each = once_each(nodes)
     joins = tuple(name for name in nodes if len(network.before[name]) > 1 and name not in each and name in dominator)
     reach = {join: _reach(network, join, dominator[join]) for join in joins}

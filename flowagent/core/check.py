@@ -14,11 +14,11 @@ from typing import Any, Final, NamedTuple, assert_never, get_origin
 from pydantic import BaseModel
 
 from flowagent.core import literals, signatures
-from flowagent.core.analysis import Analysis, analysed, components, total_order
+from flowagent.core.analysis import Analysis, analysed
 from flowagent.core.definition import Definition
 from flowagent.core.fields import faults_of_field, unstorable
 from flowagent.core.leaks import faults_of_secrets
-from flowagent.core.network import Network, handlers
+from flowagent.core.network import Network, components, handlers, total_order
 from flowagent.core.nodes import (
     END,
     START,
@@ -447,13 +447,15 @@ def _parallel_loops(nodes: Mapping[str, Node], analysis: Analysis) -> Iterator[s
     """Branches of one fork that may each leave or repeat the loop around the fork."""
     network = analysis.network
     forks = [name for name, node in nodes.items() if len(network.after[name]) > 1 and not is_choice(node)]
-    if network.is_tree or not forks:
+    if not forks:
         return
     for component in components(network.after):
+        if len(component) < 2:
+            continue
         deciders = sorted(name for name in component if _decides(network, nodes, component, name))
         for fork in sorted(component.intersection(forks)):
             ways = [head for head in network.after[fork] if head in component]
-            if len(component) < 2 or len(ways) < 2:
+            if len(ways) < 2:
                 continue
             by_way = [{d for d in deciders if _leads(network, component, fork, way, d)} for way in ways]
             alone = [

@@ -108,7 +108,7 @@ class Graph(Builder[StateT, DepsT], Generic[StateT, DepsT]):
     def checked_inside(self, around: tuple[int, ...]) -> Checked:
         """The definition as tables; `around` are the graphs that it is nested in. For `check`."""
         if self._checked is None:
-            check = importlib.import_module("flowagent.core.check")  # maybe with networkx, which nothing needs before
+            check = importlib.import_module("flowagent.core.check")
             self._checked = cast("Checked", check.checked(self, self.state, inside=around))
             self.frozen = True
         return self._checked
@@ -120,12 +120,14 @@ class Graph(Builder[StateT, DepsT], Generic[StateT, DepsT]):
 
     def to_networkx(self) -> nx.DiGraph[str]:
         """The checked definition as a networkx graph; edges have a `kind` and a `label`, nodes a `kind`."""
-        algorithms = importlib.import_module("flowagent.core.algorithms")
-        networks = importlib.import_module("flowagent.core.network")
+        networkx = importlib.import_module("networkx")  # takes long to load, and nothing else needs it
         shape = importlib.import_module("flowagent.core.shape")
-        network: nx.DiGraph[str] = algorithms.as_networkx(networks.Network(self.nodes, self.topology.edges))
+        network: nx.DiGraph[str] = networkx.DiGraph()
+        network.add_nodes_from(place.name for place in self.topology.places)
         for place in self.topology.places[2:]:
             network.nodes[place.name]["kind"] = shape.kind_of(place)
+        for edge in self.topology.edges:
+            network.add_edge(edge.tail, edge.head, kind=edge.kind, label=edge.label)
         return network
 
     def draw(self) -> Diagram:

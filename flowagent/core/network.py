@@ -1,12 +1,13 @@
-"""The edges of a definition by node, and what follows from them without a library.
+"""The edges of a definition by node, and what follows from them: dominators, components, orders.
 
-A graph in which no ways meet but at END is a tree, a line for instance: there it is plain what dominates what, and
-nothing goes round. About all others networkx is asked (`algorithms.py`), and loaded for them.
+These few algorithms are our own because every process that runs a graph needs them at once: to import a library of
+graphs takes many times as long as to resume a run. The tests hold them to what networkx finds.
 """
 
 from __future__ import annotations
 
 import functools
+import graphlib
 from collections.abc import Callable, Iterable, Mapping
 
 from flowagent.core.nodes import END, START, Edge, Node
@@ -37,40 +38,93 @@ class Network:
         """The other nodes that lead to a node."""
         return _found(name, self.before.__getitem__) - {name}
 
-    @functools.cached_property
-    def is_tree(self) -> bool:
-        """Whether there is just one way from START to each node; to END there may be several."""
-        return (
-            not self.before[START]
-            and not self.after[END]
-            and all(len(self.before[name]) < 2 for name in self.after if name != END)
-            and len(self.descendants(START) | {START, END}) == len(self.after)
-        )
+    def dominators(self) -> dict[str, str]:
+        """The immediate dominator of each node that START leads to, but START: the last node that all ways pass.
 
-    def tree_dominators(self) -> dict[str, str]:
-        """The immediate dominator of each node of a tree but START: the one before it, and for END where ways part."""
-        dominators: dict[str, str] = {}
-        depth = {START: 0}
-        todo = [START]
-        while todo:
-            name = todo.pop()
-            for head in self.after[name]:
-                if head != END:
-                    dominators[head], depth[head] = name, depth[name] + 1
-                    todo.append(head)
-        ends = self.before[END]
-        if ends:
-            dominators[END] = functools.reduce(lambda one, two: _meeting(dominators, depth, one, two), ends)
-        return dominators
+        By Cooper, Harvey and Kennedy, "A Simple, Fast Dominance Algorithm": each node is put below the node where the
+        ways into it meet that are known so far, the ones next to START first, until nothing changes any more. (Where
+        many ways meet, the deepest ones do so first: else each of them would be followed up to START.)
+        """
+        order = _left([START], self.after)
+        place = {name: number for number, name in enumerate(order)}
+        above = {START: START}
+        changes = True
+        while changes:
+            changes = False
+            for name in reversed(order[:-1]):
+                ways = sorted((tail for tail in self.before[name] if tail in above), key=place.__getitem__)
+                met = functools.reduce(lambda one, two: _meeting(above, place, one, two), ways)
+                changes = changes or above.get(name) != met
+                above[name] = met
+        del above[START]
+        return above
 
 
-def _meeting(above: Mapping[str, str], depth: Mapping[str, int], one: str, two: str) -> str:
-    """The last node of a tree that is above both, or is one of them."""
+def components(after: Mapping[str, Iterable[str]]) -> list[set[str]]:
+    """The strongly connected components of a graph, given as what follows each node: what leads to one another.
+
+    By Kosaraju: a component is what leads to the node in it that a search leaves last, but for earlier components.
+    """
+    before: dict[str, list[str]] = {name: [] for name in after}
+    for tail, heads in after.items():
+        for head in heads:
+            before[head].append(tail)
+    rest = set(after)
+    found: list[set[str]] = []
+    for name in reversed(_left(after, after)):
+        if name in rest:
+            component = _found(name, lambda one: [tail for tail in before[one] if tail in rest])
+            rest.difference_update(component)
+            found.append(component)
+    return found
+
+
+def total_order(pairs: Iterable[tuple[str, str]], names: set[str]) -> list[str] | None:
+    """The one order of these names that the pairs leave; None if they leave more than one, or none."""
+    sorter = graphlib.TopologicalSorter[str](dict.fromkeys(names, ()))
+    for first, second in pairs:
+        if names.issuperset((first, second)):
+            sorter.add(second, first)
+    try:
+        sorter.prepare()
+    except graphlib.CycleError:
+        return None
+    order: list[str] = []
+    while sorter.is_active():
+        following = sorter.get_ready()
+        if len(following) > 1:
+            return None
+        sorter.done(*following)
+        order += following
+    return order
+
+
+def _left(names: Iterable[str], after: Mapping[str, Iterable[str]]) -> list[str]:
+    """These nodes and all that they lead to, in the order in which a search that goes deep first leaves them."""
+    seen: set[str] = set()
+    left: list[str] = []
+    for start in names:
+        trail = [] if start in seen else [(start, iter(after[start]))]
+        seen.add(start)
+        while trail:
+            name, heads = trail[-1]
+            head = next((head for head in heads if head not in seen), None)
+            if head is None:
+                left.append(name)
+                trail.pop()
+            else:
+                seen.add(head)
+                trail.append((head, iter(after[head])))
+    return left
+
+
+def _meeting(above: Mapping[str, str], place: Mapping[str, int], one: str, two: str) -> str:
+    """The last node that is above both, or is one of them."""
     while one != two:
-        if depth[one] < depth[two]:
-            two = above[two]
-        else:
+        if place[one] < place[two]:
             one = above[one]
+        else:
+            two = above[two]
     return one
 
 

@@ -77,3 +77,20 @@ class RunInfo:
     parent: str | None = None
     parent_seq: int = -1
     format: int = FORMAT
+
+
+class Past(NamedTuple):
+    """What a store keeps of a run, seen at one moment: as much as is needed to go on with it.
+
+    Attributes:
+        info: what is known of the run.
+        first: its first record, which says how it was started.
+        snapshot: the newest one, or None.
+        records: those after the snapshot, or after the first record if there is none. Where they are very many, only
+            the next ones: a store need not keep others waiting while it reads, and the rest can be read afterwards.
+    """
+
+    info: RunInfo
+    first: Record
+    snapshot: Snapshot | None
+    records: list[Record]

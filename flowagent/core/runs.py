@@ -7,7 +7,7 @@ import contextlib
 import platform
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -20,7 +20,7 @@ from flowagent.core.listening import NOTHING_CARRIED, Heard, Listener, heard, ho
 from flowagent.core.machine import Machine
 from flowagent.core.nodes import GateNode
 from flowagent.core.policies import Durability, Limits, OnFailure
-from flowagent.core.records import Record, RunInfo, Status
+from flowagent.core.records import Past, Record, Status
 from flowagent.core.resumption import Addition, added, refuse_misfits
 from flowagent.core.run import Run
 from flowagent.core.secret import ENCRYPT
@@ -119,16 +119,17 @@ async def _start_anew(
 
 
 async def _start_again(
-    place: Place, info: RunInfo, given: BaseModel | Mapping[str, Any] | None, options: Options, by: Heard
+    place: Place, past: Past, given: BaseModel | Mapping[str, Any] | None, options: Options, by: Heard
 ) -> Run[Any]:
     """`run` with an id that the store knows: the same call twice does the work once."""
-    position = await read(place, info, options.on_failure, accept_changes=False)
-    refuse_other_input(place, info, position, given)
-    if info.status in ("completed", "waiting"):
-        return as_run(place, info.run_id, position.machine, info.status, replayed=True, reason=position.reason)
-    if info.status == "cancelled":
-        raise FlowAgentError(f"run `{info.run_id}` was cancelled; resume({info.run_id!r}) goes on with it")
-    return await _resume(place, info.run_id, options, by, Addition(), accept_changes=False)
+    run_id, status = past.info.run_id, past.info.status
+    position = await read(place, past, options.on_failure, accept_changes=False)
+    refuse_other_input(place, position, given)
+    if status in ("completed", "waiting"):
+        return as_run(place, run_id, position.machine, status, replayed=True, reason=position.reason)
+    if status == "cancelled":
+        raise FlowAgentError(f"run `{run_id}` was cancelled; resume({run_id!r}) goes on with it")
+    return await _resume(place, run_id, options, by, Addition(), accept_changes=False)
 
 
 async def resume(
@@ -157,45 +158,73 @@ async def resume(
 async def _resume(
     place: Place, run_id: str, options: Options, by: Heard, addition: Addition, *, accept_changes: bool
 ) -> Run[Any]:
-    info = await place.store.info(run_id)
     before: Position | None = None
-    if addition or info.status in ("completed", "running"):
-        before = await read(place, info, options.on_failure, accept_changes=accept_changes)
+
+    async def position_of(past: Past) -> Position:
+        if before is not None and before.info == past.info:
+            return before  # nobody was faster
+        return await read(place, past, options.on_failure, accept_changes=accept_changes)
+
+    def completed(position: Position) -> Run[Any]:
+        refuse_misfits(position.machine, run_id, addition)
+        return as_run(place, run_id, position.machine, "completed", replayed=True)
+
+    if addition:  # Refused before anything is changed; without one there is nothing to refuse.
+        before = await position_of(await place.store.past(run_id))
         refuse_misfits(before.machine, run_id, addition)
-        if before.machine.final is not None:
-            return as_run(place, run_id, before.machine, "completed", replayed=True)
-    lease = await place.store.claim(run_id, blocking=loops.own_loop.get())
-    stood = None if info.status == "interrupted" or lease.next_seq != info.next_seq else info.status
     try:
-        # Read under the lease: only now does nobody else write, and somebody may have been faster.
-        if before is not None and await _is_untouched(place, info, before, lease):
-            position = before
-        else:
-            position = await read(place, info, options.on_failure, accept_changes=accept_changes)
+        lease, past = await place.store.resume(run_id, blocking=loops.own_loop.get())
+    except RunConflict:
+        # Whoever holds it may have come to its end, and not have said so yet.
+        position = await position_of(await place.store.past(run_id))
+        if position.machine.final is None:
+            raise
+        return completed(position)
+    if lease is None:
+        position = await position_of(past)
+        if position.machine.final is not None:
+            return completed(position)
+        lease, past = await _taken_again(place.store, run_id)
+    position = await _told(place, lease, past, position_of, addition)
+    if (status := standing(position.machine)) is not None:
+        await _let_go(place, lease, status)
+        return _finished(place, run_id, position.machine, status, options, replayed=True)
+    by = Heard(by.listeners, position.started.get("carried", NOTHING_CARRIED))
+    return await _drive(place, position.machine, lease, options, by, resumed=True, weight=position.weight)
+
+
+async def _told(
+    place: Place,
+    lease: Lease,
+    past: Past,
+    position_of: Callable[[Past], Awaitable[Position]],
+    addition: Addition,
+) -> Position:
+    """A run that is held, told what is added; if that cannot be, it is let go of as it stood."""
+    stood = None if past.info.status in ("interrupted", "running") else past.info.status
+    try:
+        position = await position_of(past)
         stood = stood or position.status
-        machine = position.machine
-        if machine.final is not None:
-            refuse_misfits(machine, run_id, addition)
-        records = added(machine, lease.next_seq, addition)
+        if position.machine.final is not None:
+            refuse_misfits(position.machine, lease.run_id, addition)
+        records = added(position.machine, lease.next_seq, addition)
         if records:
             await place.store.append(lease, records)
     except BaseException:
         with contextlib.suppress(RunConflict, StoreError):  # the error that is raised is the one to tell
             await _let_go(place, lease, stood)
         raise
-    if (status := standing(machine)) is not None:
-        await _let_go(place, lease, status)
-        return _finished(place, run_id, machine, status, options, replayed=True)
-    carried = position.started.get("carried", NOTHING_CARRIED)
-    by = Heard(by.listeners, carried)
-    return await _drive(place, machine, lease, options, by, resumed=True, weight=position.weight)
+    return position
 
 
-async def _is_untouched(place: Place, info: RunInfo, before: Position, lease: Lease) -> bool:
-    """Whether nobody has had a run since it was looked up, nor written to it since it was read."""
-    if (lease.epoch, lease.next_seq) != (info.epoch + 1, before.next_seq):
-        return False
-    return (await place.store.info(info.run_id)).created == info.created  # It might be another run of that id.
+async def _taken_again(store: Store, run_id: str) -> tuple[Lease, Past]:
+    """Hold of a run that was completed, and is not by the graph as it is today."""
+    lease = await store.claim(run_id, blocking=loops.own_loop.get())
+    try:
+        return lease, await store.past(run_id)
+    except BaseException:
+        await store.release(lease)
+        raise
 
 
 async def _let_go(place: Place, lease: Lease, status: Status | None) -> None:
@@ -214,9 +243,9 @@ async def load(place: Place, run_id: str) -> Run[Any]:
         StateError: its state does not fit today's model.
     """
     hold_to_text(run_id)
-    info = await place.store.info(run_id)
-    position = await read(place, info, "finish", accept_changes=True)
-    return as_run(place, run_id, position.machine, info.status, replayed=True, reason=position.reason)
+    past = await place.store.past(run_id)
+    position = await read(place, past, "finish", accept_changes=True)
+    return as_run(place, run_id, position.machine, past.info.status, replayed=True, reason=position.reason)
 
 
 async def cancel(place: Place, run_id: str, *, timeout: float = 30.0) -> Run[Any]:

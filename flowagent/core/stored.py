@@ -14,10 +14,10 @@ from flowagent.core.ids import natural
 from flowagent.core.machine import Machine
 from flowagent.core.policies import OnFailure
 from flowagent.core.position import restored
-from flowagent.core.records import RunInfo, Snapshot, Status
+from flowagent.core.records import Past, Record, RunInfo, Snapshot, Status
 from flowagent.core.replaying import begun
 from flowagent.core.run import Run
-from flowagent.core.shape import differences, fingerprint, shape_of
+from flowagent.core.shape import differences, shape_of
 from flowagent.core.topology import Topology
 from flowagent.errors import FlowAgentError, GraphChanged, NodeError, RunExists, RunNotFound, StateError, StoreError
 
@@ -40,26 +40,26 @@ class Position:
     """A stored run, read.
 
     Args:
+        info: what its store knows of it.
         machine: as its records left it.
         started: its first record.
         weight: the bytes of records since the last snapshot, and of that snapshot.
-        next_seq: the number of the record after the last one that was read.
         status: where it stood when its last record was written, or None if it was under way.
         reason: why it stopped where it did, if it did.
     """
 
+    info: RunInfo
     machine: Machine
     started: Mapping[str, Any]
     weight: tuple[int, int]
-    next_seq: int
     status: Status | None = None
     reason: str = ""
 
 
-async def known(store: Store, run_id: str) -> RunInfo | None:
-    """What a store knows of a run, or None."""
+async def known(store: Store, run_id: str) -> Past | None:
+    """What a store keeps of a run, or None."""
     try:
-        return await store.info(run_id)
+        return await store.past(run_id)
     except RunNotFound:
         return None
 
@@ -78,19 +78,19 @@ def hold_to_text(run_id: object) -> None:
         raise FlowAgentError(f"{run_id!r} is no run id: give some text that is not empty, or leave it out")
 
 
-async def read(place: Place, info: RunInfo, on_failure: OnFailure, *, accept_changes: bool) -> Position:
+async def read(place: Place, past: Past, on_failure: OnFailure, *, accept_changes: bool) -> Position:
     """Rebuild the machine: from the newest snapshot that can be read, and the records after it."""
-    run_id = info.run_id
-    first = (await place.store.read(run_id, upto=0))[0]
-    started = journal.started(run_id, first)
+    run_id = past.info.run_id
+    started = journal.started(run_id, past.first)
     _refuse_other_graph(place, run_id, started, accept_changes=accept_changes)
-    snapshot = await place.store.snapshot(run_id)
+    snapshot, records = past.snapshot, past.records
     machine = None if snapshot is None else _from_snapshot(place, snapshot, on_failure)
     if machine is None or snapshot is None:
-        machine = begun(place.topology, run_id, [first])
+        machine = begun(place.topology, run_id, [past.first])
         machine.on_failure = on_failure
+        records = records if snapshot is None else []
         snapshot = Snapshot(0, b"")
-    records = await place.store.read(run_id, after=snapshot.seq)
+    records = await _all_of(place.store, past.info, records, after=snapshot.seq)
     try:
         journal.replay(machine, run_id, records)
     except StoreError as error:
@@ -99,13 +99,21 @@ async def read(place: Place, info: RunInfo, on_failure: OnFailure, *, accept_cha
     machine.look_again()
     ended = journal.read(run_id, records[-1]) if records and records[-1].kind == "ended" else {}
     return Position(
+        info=past.info,
         machine=machine,
         started=started,
         weight=(sum(len(record.data) for record in records), len(snapshot.data)),
-        next_seq=snapshot.seq + 1 + len(records),
         status=ended.get("status") or standing(machine),
         reason=str(ended.get("reason", "")),
     )
+
+
+async def _all_of(store: Store, info: RunInfo, records: list[Record], *, after: int) -> list[Record]:
+    """The records of a run after that number, of which some have been read."""
+    last = records[-1].seq if records else after
+    if last + 1 >= info.next_seq:
+        return records
+    return [*records, *await store.read(info.run_id, after=last, upto=info.next_seq - 1)]
 
 
 def standing(machine: Machine) -> Status | None:
@@ -176,27 +184,22 @@ def _refuse_other_graph(place: Place, run_id: str, started: Mapping[str, Any], *
 def _refuse_changes(place: Place, run_id: str, started: Mapping[str, Any], because: Exception | None = None) -> None:
     """Raise `GraphChanged` where today's graph is another than the one that a run was started with."""
     shape = shape_of(place.topology)
-    if started["fingerprint"] == fingerprint(shape):
-        return
-    lines = differences(started["shape"], shape)
-    if lines:
+    if started["shape"] != shape and (lines := differences(started["shape"], shape)):
         raise GraphChanged(run_id, place.topology.name, lines) from because
 
 
-def refuse_other_input(
-    place: Place, known: RunInfo, position: Position, given: BaseModel | Mapping[str, Any] | None
-) -> None:
+def refuse_other_input(place: Place, position: Position, given: BaseModel | Mapping[str, Any] | None) -> None:
     """Raise `RunExists` when a stored run was started with another input than the one given."""
     if given is None:
         return
     schema = place.topology.schema
-    _, data = schema.start(given, key=known.run_id)
+    _, data = schema.start(given, key=position.info.run_id)
     stored = schema.load(journal.as_json(position.started["input"]))
     explicit = {name: text for name, text in data.items() if _is_explicit(given, name)}
     other = [name for name, text in explicit.items() if schema.fields[name].value.encode(stored[name]) != text]
     if other:
         raise RunExists(
-            f"run `{known.run_id}` in {place.store.name} was started with another input "
+            f"run `{position.info.run_id}` in {place.store.name} was started with another input "
             f"({', '.join(f'`{name}`' for name in other)} differ): use another run_id, or load or resume that run"
         )
 

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
-from flowagent.core.records import Record, RunInfo, Snapshot, Status
+from flowagent.core.records import Past, Record, RunInfo, Snapshot, Status
 
 _ASKING: Final = threading.Lock()
 """Held while a request to cancel is handed over: one lock for all leases, because it hardly ever happens."""
@@ -106,6 +106,21 @@ class Store(Protocol):
         """
         ...
 
+    async def resume(self, run_id: str, *, blocking: bool = False) -> tuple[Lease | None, Past]:
+        """Take hold of a stored run, as `claim` does, and read what is needed to go on with it, in one transaction.
+
+        Nothing can follow in a run that is completed: it is read alone, whoever holds it, and there is no lease.
+
+        Returns:
+            The lease, and the run as it was just before: status and epoch of `Past.info` are those of the last owner.
+
+        Raises:
+            RunNotFound: there is no such run here.
+            RunConflict: a live owner holds it, in this process or another.
+            StoreError: a record is missing or damaged, or of a newer format; the run is not held, nothing was changed.
+        """
+        ...
+
     async def append(
         self,
         lease: Lease,
@@ -141,6 +156,15 @@ class Store(Protocol):
 
         Raises:
             RunNotFound: there is no such run here.
+        """
+        ...
+
+    async def past(self, run_id: str) -> Past:
+        """What is needed to know where a run stands: `info` and records, in one view of them.
+
+        Raises:
+            RunNotFound: there is no such run here.
+            StoreError: a record is missing or damaged; the text names the run and the number.
         """
         ...
 

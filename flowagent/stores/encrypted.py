@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import functools
 import hmac
 import os
@@ -13,8 +14,8 @@ from typing import Final
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from flowagent.core.records import Record, RunInfo, Snapshot, Status
-from flowagent.errors import DecryptionError, StoreError
+from flowagent.core.records import Past, Record, RunInfo, Snapshot, Status
+from flowagent.errors import DecryptionError, RunConflict, StoreError
 from flowagent.stores.base import Lease, Store
 
 _MARK: Final = b"\xfa\x01"
@@ -110,6 +111,21 @@ class EncryptedStore:
         """Take hold of a stored run; see `Store.claim`."""
         return await self._store.claim(run_id, blocking=blocking)
 
+    async def resume(self, run_id: str, *, blocking: bool = False) -> tuple[Lease | None, Past]:
+        """Take hold of a stored run and read it; see `Store.resume`.
+
+        Raises:
+            DecryptionError: as in `read`; the run stands as it did and is not held, but its epoch went up.
+        """
+        lease, past = await self._store.resume(run_id, blocking=blocking)
+        try:
+            return lease, await self._opened_past(past)
+        except BaseException:
+            if lease is not None:
+                with contextlib.suppress(RunConflict, StoreError):  # the error that is raised is the one to tell
+                    await self._put_back(lease, past.info.status)
+            raise
+
     async def append(
         self,
         lease: Lease,
@@ -134,6 +150,14 @@ class EncryptedStore:
         """What is known of one run; see `Store.info`."""
         return await self._store.info(run_id)
 
+    async def past(self, run_id: str) -> Past:
+        """What is needed to know where a run stands; see `Store.past`.
+
+        Raises:
+            DecryptionError: as in `read`.
+        """
+        return await self._opened_past(await self._store.past(run_id))
+
     async def read(self, run_id: str, *, after: int = -1, upto: int | None = None) -> list[Record]:
         """The records of a run, those shared with a parent included; see `Store.read`.
 
@@ -141,17 +165,12 @@ class EncryptedStore:
             DecryptionError: a record is encrypted with a key that was not given, was altered, or is not encrypted.
         """
         records = await self._store.read(run_id, after=after, upto=upto)
-        return await self._opened_all(run_id, records)
+        return await self._opened_all(await self._store.info(run_id), records) if records else []
 
     async def snapshot(self, run_id: str) -> Snapshot | None:
         """The newest snapshot of a run, or None; one that was altered is passed over, as losing one is harmless."""
         snapshot = await self._store.snapshot(run_id)
-        if snapshot is None:
-            return None
-        try:
-            return Snapshot(snapshot.seq, self._opened(run_id, "snapshot", *snapshot))
-        except DecryptionError:
-            return None
+        return None if snapshot is None else self._opened_snapshot(run_id, snapshot)
 
     async def runs(
         self, *, graph: str | None = None, statuses: Sequence[Status] = (), limit: int | None = None
@@ -176,16 +195,37 @@ class EncryptedStore:
     def _closed_all(self, run_id: str, records: Sequence[Record]) -> list[Record]:
         return [Record(seq, kind, self._closed(run_id, kind, seq, data)) for seq, kind, data in records]
 
-    async def _opened_all(self, run_id: str, records: Sequence[Record]) -> list[Record]:
+    async def _opened_past(self, past: Past) -> Past:
+        info, first, snapshot, records = past
+        opened = None if snapshot is None else self._opened_snapshot(info.run_id, snapshot)
+        if snapshot is not None and opened is None:
+            records = []  # What comes after the snapshot tells nothing without it; the whole is there to be read.
+        first, *rest = await self._opened_all(info, [first, *records])
+        return Past(info, first, opened, rest)
+
+    async def _put_back(self, lease: Lease, status: Status) -> None:
+        """Leave a run as it stood before it was claimed."""
+        try:
+            if status != "interrupted":
+                await self._store.append(lease, [], status=status)
+        finally:
+            await self._store.release(lease)
+
+    async def _opened_all(self, info: RunInfo, records: Sequence[Record]) -> list[Record]:
         """Records decrypted, each as one of the run that wrote it: the first ones may be shared with a parent."""
         opened: list[Record] = []
-        info: RunInfo | None = None
         # From the last one back, as a parent's come before its child's, and those of its own parent before them.
         for seq, kind, data in reversed(records):
-            while info is None or (info.parent is not None and seq <= info.parent_seq):
-                info = await self._store.info(run_id if info is None else str(info.parent))
+            while info.parent is not None and seq <= info.parent_seq:
+                info = await self._store.info(info.parent)
             opened.append(Record(seq, kind, self._opened(info.run_id, kind, seq, data)))
         return opened[::-1]
+
+    def _opened_snapshot(self, run_id: str, snapshot: Snapshot) -> Snapshot | None:
+        try:
+            return Snapshot(snapshot.seq, self._opened(run_id, "snapshot", *snapshot))
+        except DecryptionError:
+            return None
 
     def _closed(self, run_id: str, kind: str, seq: int, data: bytes) -> bytes:
         nonce = os.urandom(_NONCE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import threading
 import time
@@ -26,17 +27,19 @@ class Heartbeat:
         self._changed = threading.Condition()
         self._due: dict[Beating, float] = {}
         self._thread: threading.Thread | None = None
+        self._wakes_at = -math.inf
 
     def watch(self, beating: Beating, seconds: float) -> None:
         """Call `beating.beat()` in so many seconds, unless it is watched already."""
         with self._changed:
             if beating in self._due:
                 return
-            self._due[beating] = time.monotonic() + seconds
+            due = self._due[beating] = time.monotonic() + seconds
             if self._thread is None:
                 self._thread = threading.Thread(target=self._serve, name="flowagent-heartbeat", daemon=True)
                 self._thread.start()
-            self._changed.notify()
+            if due < self._wakes_at:  # To wake it for nothing would have it contend with whoever takes hold of a run.
+                self._changed.notify()
 
     def _serve(self) -> None:
         while True:
@@ -51,14 +54,14 @@ class Heartbeat:
         with self._changed:
             while True:
                 beating = min(self._due, key=self._due.__getitem__, default=None)
-                if beating is None:
-                    self._changed.wait()
-                    continue
-                seconds = self._due[beating] - time.monotonic()
-                if seconds <= 0:
+                due = math.inf if beating is None else self._due[beating]
+                seconds = due - time.monotonic()
+                if beating is not None and seconds <= 0:
                     del self._due[beating]
                     return beating
-                self._changed.wait(seconds)
+                self._wakes_at = due
+                self._changed.wait(None if beating is None else seconds)
+                self._wakes_at = -math.inf
 
 
 def _beat(beating: Beating) -> float | None:

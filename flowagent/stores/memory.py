@@ -9,7 +9,7 @@ import weakref
 from collections import deque
 from collections.abc import Sequence
 
-from flowagent.core.records import Record, RunInfo, Snapshot, Status
+from flowagent.core.records import Past, Record, RunInfo, Snapshot, Status
 from flowagent.errors import StoreError
 from flowagent.stores import owner, rules
 from flowagent.stores.base import Lease
@@ -127,13 +127,14 @@ class MemoryStore:
     async def claim(self, run_id: str, *, blocking: bool = False) -> Lease:
         """Take hold of a stored run; see `Store.claim`."""
         with self._lock:
+            return self._claim(self._find(run_id), blocking=blocking)
+
+    async def resume(self, run_id: str, *, blocking: bool = False) -> tuple[Lease | None, Past]:
+        """Take hold of a stored run and read it; see `Store.resume`."""
+        with self._lock:
             run = self._find(run_id)
-            if run.holder() is not None:
-                raise rules.held(self.name, run_id, "another call in this process")
-            run.epoch += 1
-            run.status = "running"
-            run.updated = time.time()
-            return self._hold(run, blocking=blocking)
+            past = self._past(run)
+            return None if run.status == "completed" else self._claim(run, blocking=blocking), past
 
     async def append(
         self,
@@ -175,20 +176,15 @@ class MemoryStore:
         with self._lock:
             return self._info(self._find(run_id))
 
+    async def past(self, run_id: str) -> Past:
+        """What is needed to know where a run stands; see `Store.past`."""
+        with self._lock:
+            return self._past(self._find(run_id))
+
     async def read(self, run_id: str, *, after: int = -1, upto: int | None = None) -> list[Record]:
         """The records of a run, those shared with a parent included; see `Store.read`."""
         with self._lock:
-            run = self._find(run_id)
-            parts: list[list[Record]] = []
-            until = run.next_seq if upto is None else min(run.next_seq, upto + 1)
-            while True:
-                start = max(after + 1 - run.first, 0)
-                parts.append(run.records[start : max(until - run.first, 0)])
-                if run.parent is None or run.first <= after + 1:
-                    break
-                until = min(until, run.first)
-                run = run.parent
-        return [record for part in reversed(parts) for record in part]
+            return self._read(self._find(run_id), after, upto)
 
     async def snapshot(self, run_id: str) -> Snapshot | None:
         """The newest snapshot of a run, or None."""
@@ -232,6 +228,34 @@ class MemoryStore:
         if run is None:
             raise rules.not_found(self.name, run_id)
         return run
+
+    def _claim(self, run: _Run, *, blocking: bool) -> Lease:
+        if run.holder() is not None:
+            raise rules.held(self.name, run.run_id, "another call in this process")
+        run.epoch += 1
+        run.status = "running"
+        run.updated = time.time()
+        return self._hold(run, blocking=blocking)
+
+    def _past(self, run: _Run) -> Past:
+        first = self._read(run, -1, 0)
+        if not first:
+            raise rules.damaged(self.name, run.run_id, 0, "is missing")
+        snapshot = run.snapshots[-1] if run.snapshots else None
+        return Past(self._info(run), first[0], snapshot, self._read(run, 0 if snapshot is None else snapshot.seq, None))
+
+    @staticmethod
+    def _read(run: _Run, after: int, upto: int | None) -> list[Record]:
+        parts: list[list[Record]] = []
+        until = run.next_seq if upto is None else min(run.next_seq, upto + 1)
+        while True:
+            start = max(after + 1 - run.first, 0)
+            parts.append(run.records[start : max(until - run.first, 0)])
+            if run.parent is None or run.first <= after + 1:
+                break
+            until = min(until, run.first)
+            run = run.parent
+        return [record for part in reversed(parts) for record in part]
 
     @staticmethod
     def _hold(run: _Run, *, blocking: bool) -> Lease:

@@ -4,6 +4,7 @@
 # (apsw's stubs name `collections.abc.Buffer`, which Python 3.11 does not have.)
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Final, NoReturn
 
 import apsw
 
-from flowagent.core.records import Record, RunInfo, Snapshot, Status
+from flowagent.core.records import Past, Record, RunInfo, Snapshot, Status
 from flowagent.errors import StoreError
 from flowagent.stores import rules, sqlite_journal, sqlite_runs, sqlite_writes
 from flowagent.stores.base import Lease
@@ -95,6 +96,19 @@ class SQLiteStore:
         database = self._there(run_id)
         return await database.write(sqlite_writes.Claim(database, run_id, blocking=blocking), blocking=blocking)
 
+    async def resume(self, run_id: str, *, blocking: bool = False) -> tuple[Lease | None, Past]:
+        """Take hold of a stored run and read it; see `Store.resume`."""
+        database = self._there(run_id)
+        try:
+            return await database.write(sqlite_writes.Resume(database, run_id, blocking=blocking), blocking=blocking)
+        except StoreError:
+            # A completed run is only read, so it need not matter that the file is locked, full or read-only.
+            with contextlib.suppress(StoreError):
+                past = await self.past(run_id)
+                if past.info.status == "completed":
+                    return None, past
+            raise
+
     async def append(
         self,
         lease: Lease,
@@ -132,6 +146,18 @@ class SQLiteStore:
             cursor = connection.cursor()
             row = sqlite_runs.find(cursor, self.name, run_id)
             return sqlite_runs.info(row, sqlite_runs.next_seq(cursor, self.name, row), held=database.is_held(row))
+
+        return await database.read(work, absent=self._absent(run_id))
+
+    async def past(self, run_id: str) -> Past:
+        """What is needed to know where a run stands; see `Store.past`."""
+        database = self._database()
+
+        def work(connection: apsw.Connection) -> Past:
+            cursor = connection.cursor()
+            row = sqlite_runs.find(cursor, self.name, run_id)
+            seq = sqlite_runs.next_seq(cursor, self.name, row)
+            return sqlite_journal.past(cursor, self.name, row, seq, held=database.is_held(row))
 
         return await database.read(work, absent=self._absent(run_id))
 

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias, cast
 
 import apsw
 
-from flowagent.core.records import FORMAT, Record, RecordKind, Snapshot, Status
+from flowagent.core.records import FORMAT, Past, Record, RecordKind, Snapshot, Status
 from flowagent.stores import owner, rules, sqlite_runs
 from flowagent.stores.sqlite_runs import NO_RUN, NUMBERS, Grip, Row, is_whole, record_sum, run_sum
 
@@ -24,6 +24,10 @@ _INSERT: Final = (
 _INSERT_TWO: Final = f"{_INSERT} UNION ALL SELECT ?7, ?2, ?8, ?9, ?10 FROM runs WHERE key = ?6 AND epoch = ?2"
 MOST_AT_ONCE: Final = 2
 """How many records one statement inserts, and so one transaction of its own: a node's, and its router's."""
+
+
+_AT_ONCE: Final = 1000
+"""How many records are read at most while others wait to write."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,6 +198,21 @@ def read(cursor: apsw.Cursor, store: str, row: Row, after: int, upto: int | None
         if upto is None or first <= upto:
             records += _checked(cursor, store, part, first, until, upto)
     return records
+
+
+def past(cursor: apsw.Cursor, store: str, row: Row, seq: int, *, held: bool) -> Past:
+    """What is needed to go on with a run whose next number is `seq`.
+
+    Raises:
+        StoreError: a record is missing or damaged.
+    """
+    first = read(cursor, store, row, -1, 0)
+    if not first:
+        raise rules.damaged(store, row.run_id, 0, "is missing")
+    snapshot = newest_snapshot(cursor, row)
+    after = 0 if snapshot is None else snapshot.seq
+    records = read(cursor, store, row, after, after + _AT_ONCE)
+    return Past(sqlite_runs.info(row, seq, held=held), first[0], snapshot, records)
 
 
 def newest_snapshot(cursor: apsw.Cursor, row: Row) -> Snapshot | None:

@@ -238,20 +238,15 @@ def listed(connection: apsw.Connection, store: str, query: Query, is_held: Calla
     return found
 
 
-def claim(cursor: apsw.Cursor, store: str, row: Row, me: str) -> tuple[Grip, int]:
-    """Make `me` the owner of a run that nobody holds; what is needed to hold it, and its next number.
-
-    Raises:
-        StoreError: records are missing.
-    """
-    seq = next_seq(cursor, store, row)
+def claim(cursor: apsw.Cursor, store: str, row: Row, seq: int, me: str) -> Grip:
+    """Make `me` the owner of a run that nobody holds, whose next number is `seq`; what is needed to hold it."""
     cursor.execute(
         "UPDATE runs SET epoch = epoch + 1, owner = ?1, status = 'running', cancel = 0, known = ?2, updated = ?3, "
         "sum = line_sum(run_id, graph, 'running', epoch + 1, ?2, created, ?3, parent, parent_seq, format) "
         "WHERE key = ?4",
         (me, seq, time.time(), row.key),
     )
-    return Grip(store, row.run_id, row.key, row.epoch + 1, run_sum(row.key, row.run_id)), seq
+    return Grip(store, row.run_id, row.key, row.epoch + 1, run_sum(row.key, row.run_id))
 
 
 def release(cursor: apsw.Cursor, key: int, epoch: int, seq: int) -> None:

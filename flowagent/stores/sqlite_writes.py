@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from typing import TypeVar
 
 import apsw
 
-from flowagent.core.records import Record, Snapshot, Status
+from flowagent.core.records import Past, Record, Snapshot, Status
 from flowagent.errors import RunConflict
 from flowagent.stores import owner, rules, sqlite_journal, sqlite_runs
 from flowagent.stores.sqlite_database import Database, HeldLease, Write
 from flowagent.stores.sqlite_journal import Birth, RecordRow
 from flowagent.stores.sqlite_runs import Grip, Row
 
+T = TypeVar("T")
 
-class _Hold(Write[HeldLease]):
+
+class _Hold(Write[T]):
     """A write that ends in a lease."""
 
     holds = True
@@ -40,7 +43,7 @@ class _Hold(Write[HeldLease]):
         return GiveBack(self.database, self._grip)
 
 
-class Create(_Hold):
+class Create(_Hold[HeldLease]):
     """Make a run and hold it."""
 
     makes = True
@@ -55,7 +58,7 @@ class Create(_Hold):
         return self.hold(*sqlite_journal.create(cursor, self.database.label, self._birth, self.database.me))
 
 
-class Claim(_Hold):
+class Claim(_Hold[HeldLease]):
     """Hold a run that nobody alive holds."""
 
     def __init__(self, database: Database, run_id: str, *, blocking: bool) -> None:
@@ -67,7 +70,28 @@ class Claim(_Hold):
         row = sqlite_runs.find(cursor, label, self._run_id)
         rules.check_format(label, row.run_id, row.format)
         refuse_held(self.database, row)
-        return self.hold(*sqlite_runs.claim(cursor, label, row, self.database.me))
+        seq = sqlite_runs.next_seq(cursor, label, row)
+        return self.hold(sqlite_runs.claim(cursor, label, row, seq, self.database.me), seq)
+
+
+class Resume(_Hold[tuple[HeldLease | None, Past]]):
+    """Hold a run that nobody alive holds and read it; one that is completed is read alone."""
+
+    def __init__(self, database: Database, run_id: str, *, blocking: bool) -> None:
+        super().__init__(database, blocking=blocking)
+        self._run_id = run_id
+
+    def work(self, cursor: apsw.Cursor) -> tuple[HeldLease | None, Past]:
+        database = self.database
+        row = sqlite_runs.find(cursor, database.label, self._run_id)
+        rules.check_format(database.label, row.run_id, row.format)
+        if row.status != "completed":
+            refuse_held(database, row)
+        seq = sqlite_runs.next_seq(cursor, database.label, row)
+        past = sqlite_journal.past(cursor, database.label, row, seq, held=database.is_held(row))
+        if row.status == "completed":
+            return None, past
+        return self.hold(sqlite_runs.claim(cursor, database.label, row, seq, database.me), seq), past
 
 
 class Append(Write[None]):

@@ -16,7 +16,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from flowagent.core.records import Record, RecordKind, Snapshot
+from flowagent.core.records import Past, Record, RecordKind, Snapshot
 from flowagent.errors import FlowAgentError, RunConflict, RunExists, RunNotFound, StoreError
 from flowagent.stores.base import Lease, Store
 
@@ -288,6 +288,72 @@ async def a_lease_that_was_let_go_of_writes_nothing(store: Store) -> None:
 
 
 @_check
+async def resuming_takes_hold_and_reads(store: Store) -> None:
+    """`resume` claims a run and gives what it was before: its info, first record, newest snapshot, what comes after."""
+    lease = await store.create("r", "g", _records(0, 4))
+    await store.append(lease, [], snapshot=Snapshot(1, b"{1}"))
+    await store.append(lease, _records(4, 2), snapshot=Snapshot(3, b"{3}"), status="waiting")
+    await store.release(lease)
+    info = await store.info("r")
+    again, past = await store.resume("r")
+    _same(past, Past(info, _records(0, 1)[0], Snapshot(3, b"{3}"), _records(4, 2)), "the past")
+    again = _held(again)
+    _same((again.run_id, again.epoch, again.next_seq), ("r", 2, 6), "the lease")
+    _same((await store.info("r")).status, "running", "the status")
+    await _refused(store.resume("r"), RunConflict)
+    await store.append(again, _records(6, 1))
+    _same(await store.read("r"), _records(0, 7), "the records")
+
+
+@_check
+async def what_is_needed_to_go_on_is_read_without_taking_hold(store: Store) -> None:
+    """`past` gives what `resume` would, also of a run that is held, and changes nothing."""
+    await _refused(store.past("r"), RunNotFound)
+    await _refused(store.resume("r"), RunNotFound)
+    lease = await store.create("r", "g", _records(0, 3))
+    _same(await store.past("r"), Past(await store.info("r"), _records(0, 1)[0], None, _records(1, 2)), "the past")
+    await store.append(lease, _records(3, 1), snapshot=Snapshot(3, b"{}"))
+    info = await store.info("r")
+    _same(await store.past("r"), Past(info, _records(0, 1)[0], Snapshot(3, b"{}"), []), "the past")
+    await store.release(lease)
+    _same((await store.past("r")).info.status, "interrupted", "the status")
+    _same((await store.info("r")).epoch, 1, "the epoch")
+
+
+@_check
+async def a_completed_run_is_read_and_not_taken_hold_of(store: Store) -> None:
+    """`resume` of a completed run gives no lease and changes nothing, also while its last owner still holds it."""
+    lease = await store.create("r", "g", _records(0, 2))
+    await store.append(lease, _records(2, 1), status="completed")
+    for _ in ("held", "let go of"):
+        info = await store.info("r")
+        _same(await store.resume("r"), (None, Past(info, _records(0, 1)[0], None, _records(1, 2))), "lease and past")
+        _same(await store.info("r"), info, "info")
+        await store.release(lease)
+
+
+@_check
+async def however_many_records_there_are_all_can_be_read(store: Store) -> None:
+    """Of very many records `resume` may give the first ones alone; the others are read as from the last one on."""
+    await store.release(await store.create("r", "g", _records(0, 3000)))
+    lease, past = await store.resume("r")
+    _same((_held(lease).next_seq, past.info.next_seq), (3000, 3000), "the next number")
+    last = past.records[-1].seq if past.records else 0
+    rest = await store.read("r", after=last, upto=past.info.next_seq - 1)
+    _same([past.first, *past.records, *rest], _records(0, 3000), "the records")
+
+
+@_check
+async def of_many_resumes_one_wins(store: Store) -> None:
+    """When several callers resume a run at once, one gets it and the others `RunConflict`."""
+    await store.release(await store.create("r", "g", _records(0, 1)))
+    outcomes = await asyncio.gather(*(store.resume("r") for _ in range(8)), return_exceptions=True)
+    errors = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+    _same({type(error) for error in errors}, {RunConflict}, "the errors")
+    _same(len(errors), 7, "the number of errors")
+
+
+@_check
 async def of_many_claims_one_wins(store: Store) -> None:
     """When several callers claim a run at once, one gets it and the others `RunConflict`."""
     await store.release(await store.create("r", "g", _records(0, 1)))
@@ -356,6 +422,7 @@ async def a_fork_shares_its_first_records(store: Store) -> None:
     _same(await store.read("c", after=1, upto=4), [trunk[2], *_records(3, 2, "c")], "the child's records 2 to 4")
     _same(await store.read("gc"), [*trunk[:2], *_records(2, 1, "gc")], "the grandchild's records")
     _same(await store.read("p"), _records(0, 6, "p"), "the parent's records")
+    _same(await store.past("c"), Past(await store.info("c"), trunk[0], None, (await store.read("c"))[1:]), "the past")
     info = await store.info("c")
     _same((info.parent, info.parent_seq, info.next_seq), ("p", 2, 6), "info")
     await store.release(child)
@@ -449,6 +516,13 @@ async def _write_run(store: Store, run_id: str, count: int) -> None:
 
 async def _ids(store: Store, *, graph: str | None = None) -> list[str]:
     return [run.run_id for run in await store.runs(graph=graph)]
+
+
+def _held(lease: Lease | None) -> Lease:
+    """The lease that there must be."""
+    if lease is None:
+        raise AssertionError("resume gave no lease of a run that is not completed")
+    return lease
 
 
 def _same(got: object, expected: object, what: str) -> None:

@@ -1,7 +1,8 @@
-"""Network: what follows from the edges without networkx is what networkx says."""
+"""Network: what follows from the edges is what networkx says."""
 
 from __future__ import annotations
 
+import itertools
 import random
 import subprocess
 import sys
@@ -9,8 +10,7 @@ import sys
 import networkx as nx
 import pytest
 
-from flowagent.core.algorithms import as_networkx, dominators
-from flowagent.core.network import Network
+from flowagent.core.network import Network, components, total_order
 from flowagent.core.nodes import END, START, Edge
 
 
@@ -25,25 +25,44 @@ def grown(seed: int, extra: int) -> Network:
     return Network(names, edges)
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_the_dominators_of_a_tree_are_those_that_networkx_finds(seed: int) -> None:
-    """In a tree it is plain what dominates what, END included."""
-    network = grown(seed, extra=0)
-    assert network.is_tree
-    assert network.tree_dominators() == dominators(network)
+def scattered(seed: int) -> Network:
+    """Random edges among a few nodes: some lie on cycles, some are not led to."""
+    chance = random.Random(seed)
+    names = [f"n{number}" for number in range(chance.randint(1, 9))]
+    ends = [(chance.choice([START, *names]), chance.choice([*names, END])) for _ in range(chance.randint(1, 24))]
+    return Network(names, [Edge(tail, head, "choice") for tail, head in ends])
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_a_network_with_one_edge_more_is_no_tree(seed: int) -> None:
-    """An edge to a node that had one already lets ways meet or go round; the same edge again changes nothing."""
-    plain, more = grown(seed, extra=0), grown(seed, extra=1)
-    assert more.is_tree == (more.before == plain.before)
+def as_networkx(network: Network) -> nx.DiGraph[str]:
+    graph: nx.DiGraph[str] = nx.DiGraph()
+    graph.add_nodes_from(network.after)
+    graph.add_edges_from((tail, head) for tail, heads in network.after.items() for head in heads)
+    return graph
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_what_a_node_leads_to_and_what_leads_to_it_is_what_networkx_finds(seed: int) -> None:
+NETWORKS = [
+    *(pytest.param(grown(seed, extra), id=f"tree-{seed}+{extra}") for seed in range(20) for extra in (0, 1, 5)),
+    *(pytest.param(scattered(seed), id=f"scattered-{seed}") for seed in range(100)),
+]
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_dominators_are_those_that_networkx_finds(network: Network) -> None:
+    """On trees, where ways meet, go round, or are not led to from START."""
+    found = nx.immediate_dominators(as_networkx(network), START)
+    assert network.dominators() == {name: above for name, above in found.items() if name != START}
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_components_are_those_that_networkx_finds(network: Network) -> None:
+    """The same sets, each once; a node on no cycle is one by itself."""
+    found = components(network.after)
+    assert sorted(map(sorted, found)) == sorted(map(sorted, nx.strongly_connected_components(as_networkx(network))))
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_what_a_node_leads_to_and_what_leads_to_it_is_what_networkx_finds(network: Network) -> None:
     """Reachability agrees, on cycles too, where a node is not counted among what it leads to."""
-    network = grown(seed, extra=5)
     graph = as_networkx(network)
     assert {name: network.descendants(name) for name in network.after} == {
         name: nx.descendants(graph, name) for name in network.after
@@ -53,37 +72,44 @@ def test_what_a_node_leads_to_and_what_leads_to_it_is_what_networkx_finds(seed: 
     }
 
 
-@pytest.mark.parametrize("edges", [[("a", "b"), ("b", "a")], [("a", "a")], [("START", "a"), ("END", "b")]])
-def test_what_start_does_not_lead_to_is_no_tree(edges: list[tuple[str, str]]) -> None:
-    """A cycle beside the tree, or an edge out of END, is for networkx."""
-    assert not Network(["a", "b"], [Edge(tail, head, "fixed") for tail, head in edges]).is_tree
+@pytest.mark.parametrize("seed", range(100))
+def test_an_order_is_total_if_there_is_no_other_that_networkx_finds(seed: int) -> None:
+    """All names in their one order, or none if the pairs leave several or contradict each other."""
+    chance = random.Random(seed)
+    names = [f"n{number}" for number in range(chance.randint(1, 4))]
+    pairs = [(chance.choice(names), chance.choice(names)) for _ in range(chance.randint(0, 6))]
+    graph: nx.DiGraph[str] = nx.DiGraph(pairs)
+    graph.add_nodes_from(names)
+    orders = list(nx.all_topological_sorts(graph)) if nx.is_directed_acyclic_graph(graph) else []
+    assert total_order([*pairs, ("n0", "stranger")], set(names)) == (orders[0] if len(orders) == 1 else None)
 
 
-def loaded_by_a_run(edges: str) -> bool:
-    """Whether a process that runs a graph of these edges has loaded networkx."""
-    program = f"""
+def test_a_long_line_and_a_wide_join_take_no_recursion() -> None:
+    """Definitions of thousands of nodes are analysed."""
+    names = [f"n{number}" for number in range(5000)]
+    line = Network(names, [Edge(START, "n0", "fixed"), *(Edge(*ends, "fixed") for ends in itertools.pairwise(names))])
+    assert line.dominators()["n4999"] == "n4998"
+    assert len(components(line.after)) == 5002
+    wide = Network(names, [edge for name in names for edge in (Edge(START, name, "fixed"), Edge(name, END, "fixed"))])
+    assert wide.dominators()[END] == START
+
+
+def test_a_graph_is_run_without_networkx() -> None:
+    """Not even where branches meet and a router leads back: it takes many times as long to load as to run."""
+    program = """
 import sys
 from flowagent import END, START, Graph, State
-class Empty(State):
-    field: int = 0
-graph = Graph("g", Empty)
-for name in "abc":
-    graph.node(lambda state: None, name=name)
-for tail, head in {edges}:
+class Count(State):
+    count: int = 0
+graph = Graph("g", Count)
+graph.node(lambda state: {"count": state.count + 1}, name="a")
+graph.node(lambda state: None, name="b")
+graph.node(lambda state: None, name="c")
+graph.router(lambda state: "a" if state.count < 3 else "END", name="d", to=["a", "END"])
+for tail, head in [(START, "a"), ("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")]:
     graph.edge(tail, head)
-assert graph.run_sync().status == "completed"
+assert graph.run_sync().state.count == 3
 print("networkx" in sys.modules)
 """
-    return (
-        subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "True\n"
-    )
-
-
-def test_a_tree_is_run_without_networkx() -> None:
-    """A line that forks, whose branches meet at END alone, needs no algorithm."""
-    assert not loaded_by_a_run("[(START, 'a'), ('a', 'b'), ('a', 'c'), ('b', END), ('c', END)]")
-
-
-def test_a_join_is_found_with_networkx() -> None:
-    """The probe would notice: where branches meet before END, networkx is asked."""
-    assert loaded_by_a_run("[(START, 'a'), (START, 'b'), ('a', 'c'), ('b', 'c'), ('c', END)]")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

@@ -18,7 +18,7 @@ import apsw
 from pydantic import BaseModel
 
 from flowagent.core import journal, recorder
-from flowagent.core.records import Record, RunInfo, Snapshot, Status
+from flowagent.core.records import Past, Record, RunInfo, Snapshot, Status
 from flowagent.stores import SQLiteStore, Store
 from flowagent.stores.base import Lease
 
@@ -198,6 +198,12 @@ class Reached(Store):
         self._reach("after claim")
         return lease
 
+    async def resume(self, run_id: str, *, blocking: bool = False) -> tuple[Lease | None, Past]:
+        self._reach("before resume")
+        resumed = await self._inner.resume(run_id, blocking=blocking)
+        self._reach("after resume")
+        return resumed
+
     async def append(
         self,
         lease: Lease,
@@ -218,6 +224,10 @@ class Reached(Store):
 
     async def info(self, run_id: str) -> RunInfo:
         return await self._inner.info(run_id)
+
+    async def past(self, run_id: str) -> Past:
+        self._reach("before past")
+        return await self._inner.past(run_id)
 
     async def read(self, run_id: str, *, after: int = -1, upto: int | None = None) -> list[Record]:
         self._reach("before read")

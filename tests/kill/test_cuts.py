@@ -101,7 +101,9 @@ def test_a_process_that_ends_at_any_point_is_gone_on_with(campaign: Campaign, su
 def test_the_points_are_what_they_are_said_to_be(campaign: Campaign) -> None:
     """Of the store's operations, its statements, its file, the nodes and what is encoded, none is left out."""
     names = set(campaign.points("mixed", "run")) | set(campaign.points("cycle", "run"))
-    operations = {f"{when} {what}" for when in ("before", "after") for what in ("create", "claim", "append", "release")}
+    operations = {
+        f"{when} {what}" for when in ("before", "after") for what in ("create", "resume", "append", "release")
+    }
     statements = {f"{when} {word}" for when in ("before", "after") for word in ("BEGIN", "INSERT", "UPDATE", "COMMIT")}
     rest = {"file write", "file sync", "node called", "node returns", "encode done_json", "encode snapshot"}
     assert names >= operations | statements | rest, names

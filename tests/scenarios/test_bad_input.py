@@ -17,7 +17,7 @@ import pytest
 from pydantic import BaseModel, field_validator
 
 from flowagent import END, START, Context, Graph, Limits, Retry, Send, State, Update, append
-from flowagent.core.records import Record
+from flowagent.core.records import Past, Record
 from flowagent.errors import (
     AnswerError,
     FlowAgentError,
@@ -29,7 +29,7 @@ from flowagent.errors import (
     StateError,
     StoreError,
 )
-from flowagent.stores import MemoryStore, SQLiteStore, Store
+from flowagent.stores import Lease, MemoryStore, SQLiteStore, Store
 from tests.scenarios import Caller, Trail, Walk, problems, tasks
 
 HOSTILE = {
@@ -637,8 +637,18 @@ class Tampered(MemoryStore):
         self.changes: dict[int, bytes] = {}
 
     async def read(self, run_id: str, *, after: int = -1, upto: int | None = None) -> list[Record]:
-        records = await super().read(run_id, after=after, upto=upto)
-        return [record._replace(data=self.changes.get(record.seq, record.data)) for record in records]
+        return [self._changed(record) for record in await super().read(run_id, after=after, upto=upto)]
+
+    async def past(self, run_id: str) -> Past:
+        info, first, snapshot, records = await super().past(run_id)
+        return Past(info, self._changed(first), snapshot, [self._changed(record) for record in records])
+
+    async def resume(self, run_id: str, *, blocking: bool = False) -> tuple[Lease | None, Past]:
+        lease, (info, first, snapshot, records) = await super().resume(run_id, blocking=blocking)
+        return lease, Past(info, self._changed(first), snapshot, [self._changed(record) for record in records])
+
+    def _changed(self, record: Record) -> Record:
+        return record._replace(data=self.changes.get(record.seq, record.data))
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,7 @@ from flowagent import (
     union,
 )
 from flowagent.core.frozen import same
+from flowagent.core.records import Past
 from flowagent.errors import AnswerError, FlowAgentError, GraphChanged, RunConflict, StateError
 from flowagent.stores import Lease, MemoryStore, SQLiteStore, Store
 from tests.scenarios import Caller, Trail, Walk, problems
@@ -644,10 +645,17 @@ class Overtaken(MemoryStore):
         self.faster: Any = None
 
     async def claim(self, run_id: str, *, blocking: bool = False) -> Lease:
+        await self._let_the_other_go_first()
+        return await super().claim(run_id, blocking=blocking)
+
+    async def resume(self, run_id: str, *, blocking: bool = False) -> tuple[Lease | None, Past]:
+        await self._let_the_other_go_first()
+        return await super().resume(run_id, blocking=blocking)
+
+    async def _let_the_other_go_first(self) -> None:
         if self.faster is not None:
             faster, self.faster = self.faster, None
             await faster()
-        return await super().claim(run_id, blocking=blocking)
 
 
 @pytest.mark.parametrize("verb", ["resume with an answer", "resume", "cancel"])

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from flowagent.core.records import Record, RunInfo, Snapshot, Status
+from flowagent.core.records import Past, Record, RunInfo, Snapshot, Status
 from flowagent.errors import RunConflict, StoreError
 from flowagent.stores import Store
 from flowagent.stores.base import Lease
@@ -160,12 +160,24 @@ class FaultyStore(Store):
 
     async def claim(self, run_id: str, *, blocking: bool = False) -> Lease:
         await self._trouble("claim", may_wait=not blocking)
-        if self._chance.random() < self._weather.held:
-            raise RunConflict(f"run `{run_id}` is held by another process")
+        self._perhaps_held(run_id)
         lease = await self._inner.claim(run_id, blocking=blocking)
         self.lease = lease
         self._ledger.granted(lease)
         return lease
+
+    async def resume(self, run_id: str, *, blocking: bool = False) -> tuple[Lease | None, Past]:
+        await self._trouble("resume", may_wait=not blocking)
+        self._perhaps_held(run_id)
+        lease, past = await self._inner.resume(run_id, blocking=blocking)
+        if lease is not None:
+            self.lease = lease
+            self._ledger.granted(lease)
+        return lease, past
+
+    def _perhaps_held(self, run_id: str) -> None:
+        if self._chance.random() < self._weather.held:
+            raise RunConflict(f"run `{run_id}` is held by another process")
 
     async def append(
         self,
@@ -210,6 +222,10 @@ class FaultyStore(Store):
     async def info(self, run_id: str) -> RunInfo:
         await self._trouble("info", may_wait=True)
         return await self._inner.info(run_id)
+
+    async def past(self, run_id: str) -> Past:
+        await self._trouble("past", may_wait=True)
+        return await self._inner.past(run_id)
 
     async def read(self, run_id: str, *, after: int = -1, upto: int | None = None) -> list[Record]:
         await self._trouble("read", may_wait=True)

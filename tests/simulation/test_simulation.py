@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from flowagent.core.records import Record
+from flowagent.core.records import Past, Record
 from flowagent.stores import MemoryStore
 from flowagent.stores.base import Lease
 from tests.kill.graphs import SUBJECTS
@@ -97,9 +97,9 @@ def test_a_run_that_would_wait_for_ever_is_told() -> None:
 class Forgetful(MemoryStore):
     """Acknowledges records, and forgets the last one when it is asked again."""
 
-    async def claim(self, run_id: str, *, blocking: bool = False) -> Lease:
+    async def resume(self, run_id: str, *, blocking: bool = False) -> tuple[Lease | None, Past]:
         self._runs[run_id].records.pop()
-        return await super().claim(run_id, blocking=blocking)
+        return await super().resume(run_id, blocking=blocking)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from flowagent import END, START, Graph, RunOptions, State, Update
+from flowagent.core.loops import run_blocking
 from flowagent.core.records import Record, Snapshot
 from flowagent.errors import DecryptionError, RunFailed, StoreError
 from flowagent.stores import EncryptedStore, MemoryStore, SQLiteStore, Store, key_id, new_key
@@ -182,6 +183,22 @@ async def test_a_snapshot_that_was_altered_is_passed_over() -> None:
     assert await store.snapshot("r") is None
 
 
+async def test_without_its_snapshot_a_run_is_resumed_from_its_records(tmp_path: Path) -> None:
+    """A snapshot by another key is passed over, with the records after it; all of them are there to be read."""
+    broken, disk = [True], SQLiteStore(tmp_path / "runs.db")
+    store, graph = EncryptedStore(disk, [OLD]), _failing_once(broken)
+    with pytest.raises(RunFailed):
+        await graph.run(store=store, run_id="r")
+    lease = await disk.claim("r")
+    await EncryptedStore(disk, [OTHER]).append(lease, [], snapshot=Snapshot(1, SECRET), status="failed")
+    await disk.release(lease)
+    past = await store.past("r")
+    assert (past.snapshot, past.records, past.first) == (None, [], (await store.read("r"))[0])
+    broken.clear()
+    run = await graph.resume("r", store=store)
+    assert (run.status, run.state) == ("completed", Count(n=11))
+
+
 async def test_a_fork_is_read_with_what_it_shares() -> None:
     """Records stay those of the run that wrote them, however often they are shared, whichever key they have."""
     disk = MemoryStore()
@@ -192,6 +209,8 @@ async def test_a_fork_is_read_with_what_it_shares() -> None:
     assert [record.data for record in await store.read("c")] == [SECRET, SECRET, b"c2", b"c3"]
     assert [record.data for record in await store.read("c", after=0, upto=2)] == [SECRET, b"c2"]
     assert [record.data for record in await store.read("gc")] == [SECRET, b"gc1"]
+    past = await store.past("gc")
+    assert (past.first.data, [record.data for record in past.records]) == (SECRET, [b"gc1"])
 
 
 # -- runs --------------------------------------------------------------------------------------------------------------
@@ -230,6 +249,8 @@ def test_a_run_refused_for_its_key_is_resumed_with_it(tmp_path: Path) -> None:
             refused("r", store=wrong["store"])
     with pytest.raises(DecryptionError, match=key_id(OLD)):
         graph.run_sync(run_id="r", **wrong)
+    info = run_blocking(disk.info("r"))
+    assert (info.status, info.owner) == ("failed", None)
     broken.clear()
     run = graph.resume_sync("r", store=EncryptedStore(disk, [NEW, OLD]))
     assert (run.status, run.state) == ("completed", Count(n=11))

@@ -145,7 +145,14 @@ async def test_a_damaged_line_of_a_run_is_told(tmp_path: Path, column: str) -> N
     damage(path, f"UPDATE runs SET {column} WHERE run_id = 'r'")
     name = "s" if column.startswith("run_id") else "r"
     told = f"the line of run `{name}` in SQLite store .* is damaged"
-    for call in (store.info(name), store.read(name), store.claim(name), store.runs()):
+    for call in (
+        store.info(name),
+        store.read(name),
+        store.claim(name),
+        store.resume(name),
+        store.past(name),
+        store.runs(),
+    ):
         with pytest.raises(StoreError, match=told):
             await call
     await store.close()
@@ -156,7 +163,7 @@ async def test_a_record_that_is_gone_is_told_to_whoever_takes_the_run(tmp_path: 
     path = tmp_path / "runs.db"
     store = await stored(path)
     damage(path, "DELETE FROM records WHERE id >= base() + 4 AND id < base() + 100")
-    for call in (store.info("r"), store.claim("r"), store.read("r")):
+    for call in (store.info("r"), store.claim("r"), store.resume("r"), store.past("r"), store.read("r")):
         with pytest.raises(StoreError, match=r"record 4 of run `r` in SQLite store .* is missing"):
             await call
     assert [info.run_id for info in await store.runs()] == ["fork", "other", "r"]
@@ -173,7 +180,7 @@ async def test_a_snapshot_tells_of_records_that_are_gone(tmp_path: Path) -> None
         await store.append(lease, [record], snapshot=snapshot)
     del lease  # The process dies without a word.
     damage(path, "DELETE FROM records WHERE id >= base() + 3 AND id < base() + 100", "UPDATE runs SET owner = NULL")
-    for call in (store.info("r"), store.claim("r")):
+    for call in (store.info("r"), store.claim("r"), store.resume("r"), store.past("r")):
         with pytest.raises(StoreError, match=r"record 3 of run `r` in SQLite store .* is missing"):
             await call
     await store.close()
@@ -204,8 +211,9 @@ async def test_text_that_is_none_is_told(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"record 3 of run `r` .* is damaged"):
         await store.read("r")
     damage(path, "UPDATE records SET kind = CAST(x'ff00' AS TEXT) WHERE id = base() + 5")
-    with pytest.raises(StoreError, match=r"record 5 of run `r` .* is damaged"):
-        await store.claim("r")
+    for call in (store.claim("r"), store.resume("r"), store.past("r")):
+        with pytest.raises(StoreError, match=r"record 5 of run `r` .* is damaged"):
+            await call
     damage(path, "UPDATE runs SET graph = CAST(x'ff00' AS TEXT) WHERE run_id = 'r'")
     for call in (store.info("r"), store.claim("r"), store.delete("r"), store.runs()):
         with pytest.raises(StoreError, match=r"the line of run .* in SQLite store .* is damaged"):
@@ -220,8 +228,28 @@ async def test_records_of_a_newer_format_are_not_touched(tmp_path: Path) -> None
     damage(path, "UPDATE runs SET format = 99 WHERE run_id = 'r'")
     with pytest.raises(StoreError, match=r"run `r` .* was written by a newer flowagent .* upgrade flowagent"):
         await store.read("r")
-    with pytest.raises(StoreError, match="was written by a newer flowagent"):
-        await store.claim("r")
+    for call in (store.claim("r"), store.resume("r"), store.past("r")):
+        with pytest.raises(StoreError, match="was written by a newer flowagent"):
+            await call
     assert (await store.info("r")).format == 99
     assert await store.read("other") == RECORDS
     await store.close()
+
+
+@pytest.mark.parametrize("seq", [0, 1, 3, 5])
+async def test_a_run_with_a_damaged_record_is_not_taken_hold_of(tmp_path: Path, seq: int) -> None:
+    """Whichever record is damaged, the first, the last or between: it is told, and the run stands as it did."""
+    path = tmp_path / "runs.db"
+    store = SQLiteStore(path)
+    lease = await store.create("r", "g", RECORDS)
+    await store.append(lease, [], status="waiting")
+    await store.release(lease)
+    before = await store.info("r")
+    damage(path, f"UPDATE records SET data = x'00' WHERE id = base() + {seq}")
+    for call in (store.resume("r"), store.past("r"), store.resume("r", blocking=True)):
+        with pytest.raises(StoreError, match=f"record {seq} of run `r` in SQLite store .* is damaged"):
+            await call
+    await store.close()
+    connection = apsw.Connection(str(path))
+    assert connection.execute("SELECT status, epoch, owner FROM runs").fetchall() == [("waiting", before.epoch, None)]
+    connection.close()

@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import cast
 
 import apsw
 import pytest
@@ -183,14 +184,35 @@ async def test_a_claim_whose_commit_fails_holds_nothing(quick_path: Path) -> Non
         raise broken()
 
     for blocking in (True, False):
-        disk.fault = fault
-        with pytest.raises(StoreError) as caught:
-            await store.claim("r", blocking=blocking)
-        disk.fault = lambda touch, what: None
-        lease = await store.claim("r")
-        assert lease.next_seq == 1
+        for take in (store.claim, store.resume):
+            disk.fault = fault
+            with pytest.raises(StoreError) as caught:
+                await take("r", blocking=blocking)
+            disk.fault = lambda touch, what: None
+            lease = await store.claim("r")
+            assert lease.next_seq == 1
+            await store.release(lease)
+            del caught
+    await store.close()
+
+
+async def test_a_completed_run_is_resumed_from_a_file_that_cannot_be_written(quick_path: Path) -> None:
+    """It is only read, so it need not matter who holds the lock; a run that could go on is refused."""
+    store = SQLiteStore(quick_path / "runs.db", busy_timeout=0.01)
+    for run_id, status in (("done", "completed"), ("open", "waiting")):
+        lease = await store.create(run_id, "g", [Record(0, "started", b"{}")])
+        await store.append(lease, [], status=cast("Status", status))
         await store.release(lease)
-        del caught
+    await store.close()
+    other = apsw.Connection(str(quick_path / "runs.db"))
+    other.execute("BEGIN IMMEDIATE")
+    for blocking in (True, False):
+        assert await store.resume("done", blocking=blocking) == (None, await store.past("done"))
+        with pytest.raises(StoreError, match="stayed locked by another process"):
+            await store.resume("open", blocking=blocking)
+    other.execute("ROLLBACK")
+    assert (await store.resume("open"))[0] is not None
+    other.close()
     await store.close()
 
 

@@ -228,6 +228,15 @@ def test_one_thread_beats_for_all(caplog: pytest.LogCaptureFixture) -> None:
     assert beating._thread.daemon
 
 
+def test_the_thread_is_woken_for_what_comes_sooner() -> None:
+    """While it waits for one that is due much later, another that is due now is not kept waiting."""
+    beating, later, now = Heartbeat(), Counter(0), Counter(0)
+    beating.watch(later, 3600.0)
+    beating.watch(now, 0.0)
+    assert now.done.wait(10)
+    assert not later.done.is_set()
+
+
 def test_a_forked_child_has_a_heartbeat_of_its_own() -> None:
     """What a child does after fork is to start anew: its parent's thread does not exist there."""
     process = heartbeat._Process()
