@@ -85,8 +85,8 @@ def denied(name: str, reason: str) -> str:
 
 def question(name: str, shown: Mapping[str, Any], place: str, reason: str) -> str:
     """What is asked of who decides over a call."""
-    why = f" {reason}." if reason else ""
-    return f"`{name}` is to be called with {to_json(shown).decode()} in `{place}`.{why} Approve, deny, answer or abort?"
+    why = f" ({reason.rstrip('.')})" if reason else ""
+    return f"`{name}` is to be called with {to_json(shown).decode()} in `{place}`{why}. Approve, deny, answer or abort?"
 
 
 def shown(arguments: Mapping[str, Any], secrets: Iterable[str]) -> dict[str, Any]:

@@ -198,8 +198,8 @@ def test_a_refund_waits_is_asked_again_by_another_call_and_is_paid_once(
     assert refund.main(command, saying()) == 0
     assert capsys.readouterr().out == "This is what came of it: paid 1249.00 EUR to Katrin Schulze.\n" * 2
     assert set(asked) == {
-        '`refund` is to be called with {"name":"Katrin Schulze","amount":"1249.00"} in `tools@2[0]`. '
-        "above 1000 EUR. Approve, deny, answer or abort? [y/n] "
+        '`refund` is to be called with {"name":"Katrin Schulze","amount":"1249.00"} in `tools@2[0]` '
+        "(above 1000 EUR). Approve, deny, answer or abort? [y/n] "
     }
     assert len(asked) == 3
     assert (tmp_path / "refunds.txt").read_text(encoding="utf-8") == (
