@@ -154,7 +154,7 @@ async def test_an_approval_of_other_arguments_than_would_run_now_is_stale() -> N
 
 
 def large(ctx: Context[Any, Any], arguments: Mapping[str, Any]) -> bool | str:
-    return "That is more than 100 cents" if arguments["cents"] > 100 else False
+    return "more than 100 cents" if arguments["cents"] > 100 else False
 
 
 async def test_code_decides_whether_a_person_is_asked_and_says_why() -> None:
@@ -162,7 +162,7 @@ async def test_code_decides_whether_a_person_is_asked_and_says_why() -> None:
     source = tool(refund, approval=large)
     assert (await outcome(source, '{"order": "7", "cents": 5}')).status == "done"
     run = await Caller([source], [call("refund", ARGUMENTS)]).run()
-    assert ". That is more than 100 cents. Approve" in run.questions[0].text
+    assert "(more than 100 cents). Approve" in run.questions[0].text
 
 
 async def test_a_decision_holds_where_the_function_that_judges_would_say_something_else_by_now() -> None:
