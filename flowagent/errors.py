@@ -57,6 +57,12 @@ ModelErrorKind = Literal[
 its profile says that it cannot do what is wanted. `forbidden`: real requests are switched off."""
 
 
+def _listed(what: str, faults: Sequence[str]) -> str:
+    """All faults of something, a line each."""
+    count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
+    return "\n".join([f"{count} in {what}:", *(f"  - {fault}" for fault in faults)])
+
+
 class FlowAgentError(Exception):
     """Base of all errors that flowagent raises on purpose."""
 
@@ -67,8 +73,7 @@ class GraphError(FlowAgentError):
     def __init__(self, graph: str, faults: Sequence[str]) -> None:
         self.graph = graph
         self.faults = tuple(faults)
-        count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
-        super().__init__("\n".join([f"{count} in graph `{graph}`:", *(f"  - {fault}" for fault in faults)]))
+        super().__init__(_listed(f"graph `{graph}`", faults))
 
 
 class StateError(FlowAgentError):
@@ -288,8 +293,7 @@ class ToolDefinitionError(FlowAgentError):
     def __init__(self, what: str, faults: Sequence[str]) -> None:
         self.what = what
         self.faults = tuple(faults)
-        count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
-        super().__init__("\n".join([f"{count} in {what}:", *(f"  - {fault}" for fault in faults)]))
+        super().__init__(_listed(what, faults))
 
 
 class ToolError(FlowAgentError):

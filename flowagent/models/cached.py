@@ -19,7 +19,8 @@ from pydantic import ValidationError
 
 from flowagent.core.usage import Usage
 from flowagent.errors import StoreError
-from flowagent.models.base import Model, ModelRequest, Profile, Reply, StreamPart, drained
+from flowagent.models.around import Around
+from flowagent.models.base import Model, ModelRequest, Reply, StreamPart
 from flowagent.models.deltas import Chunk, checked_chunk, deltas
 from flowagent.models.fingerprint import fingerprint, told
 from flowagent.models.messages import AssistantMessage
@@ -42,7 +43,7 @@ class Replies(Protocol):
         ...
 
 
-class Cached:
+class Cached(Around):
     """A model whose complete answers are kept and given again to equal requests.
 
     Requests are equal if the model's name, its settings and all that it is told are. An answer from the cache is marked
@@ -89,7 +90,7 @@ class Cached:
             raise ValueError(f"Cached(ttl={ttl}) would keep nothing; give seconds above 0, or None for ever")
         if most < 1:
             raise ValueError(f"Cached(most={most}) would keep nothing; give 1 or more")
-        self._model = model
+        super().__init__(model)
         self._replies: Replies = _Memory(most) if store is None else _file(store)
         self._ttl = ttl
         self._finishes = {"stop", "tool_calls"} if tool_calls else {"stop"}
@@ -97,25 +98,6 @@ class Cached:
         self._clock = clock
         self._lock = threading.Lock()
         self._asking: dict[str, Future[AssistantMessage | None]] = {}
-
-    @property
-    def name(self) -> str:
-        """Who it is, as `provider:model`."""
-        return self._model.name
-
-    @property
-    def profile(self) -> Profile:
-        """What it accepts."""
-        return self._model.profile
-
-    async def request(self, request: ModelRequest) -> Reply:
-        """Answer, from the cache if the answer is known.
-
-        Raises:
-            ModelError: the model was asked and could not.
-            StoreError: the cache could not be read or written.
-        """
-        return await drained(self.stream(request))
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamPart]:
         """Answer, from the cache if the answer is known, telling parts; the last one is the `Reply`.

@@ -12,13 +12,14 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 
 from flowagent.errors import ModelError
-from flowagent.models.base import Model, ModelRequest, Profile, Reply, StreamPart, drained
+from flowagent.models.around import Around
+from flowagent.models.base import Model, ModelRequest, Reply, StreamPart
 from flowagent.models.estimating import request_about
 
 MINUTE = 60.0
 
 
-class Limited:
+class Limited(Around):
     """A model with limits; requests beyond them wait in a queue, first come, first served.
 
     A minute is any span of 60 seconds. A request counts for its time of start, with the requests and tokens that its
@@ -57,29 +58,15 @@ class Limited:
             raise ValueError(f"Limited({', '.join(wrong)}) would let no request through; a limit is 1 or more")
         if not any(limits.values()):
             raise ValueError("Limited(model) limits nothing; give concurrent=, per_minute= or tokens_per_minute=")
-        self._model = model
+        super().__init__(model)
         self._queue = _Queue(
             _Limits(concurrent or math.inf, per_minute or math.inf, tokens_per_minute or math.inf), clock
         )
 
     @property
-    def name(self) -> str:
-        """Who it is, as `provider:model`."""
-        return self._model.name
-
-    @property
-    def profile(self) -> Profile:
-        """What it accepts."""
-        return self._model.profile
-
-    @property
     def waiting(self) -> int:
         """How many requests wait for their turn now."""
         return self._queue.length
-
-    async def request(self, request: ModelRequest) -> Reply:
-        """Answer, when it is this request's turn."""
-        return await drained(self.stream(request))
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamPart]:
         """Answer when it is this request's turn, telling parts as they come; the last one is the `Reply`."""

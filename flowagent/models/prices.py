@@ -17,7 +17,8 @@ from types import MappingProxyType
 from typing import Any, Final, Protocol, cast
 
 from flowagent.core.usage import Usage
-from flowagent.models.base import Model, ModelRequest, Profile, Reply, StreamPart, drained
+from flowagent.models.around import Around
+from flowagent.models.base import Model, ModelRequest, Reply, StreamPart
 
 MILLION: Final = Decimal(1_000_000)
 
@@ -148,7 +149,7 @@ def priced(usage: Usage, provider: str, model: str, when: datetime | None = None
     return DEFAULT_PRICES.priced(usage, provider, model, when, tier=tier)
 
 
-class Priced:
+class Priced(Around):
     """A model whose usage is priced by a table of your own, whatever its provider's file found.
 
     Args:
@@ -161,22 +162,8 @@ class Priced:
     """
 
     def __init__(self, model: Model, prices: Prices) -> None:
-        self._model = model
+        super().__init__(model)
         self._prices = prices
-
-    @property
-    def name(self) -> str:
-        """Who it is, as `provider:model`."""
-        return self._model.name
-
-    @property
-    def profile(self) -> Profile:
-        """What it accepts."""
-        return self._model.profile
-
-    async def request(self, request: ModelRequest) -> Reply:
-        """Answer."""
-        return await drained(self.stream(request))
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamPart]:
         """Answer, telling parts as they come; the last one is the `Reply`."""

@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import cast
 
 from flowagent.models.actions import Action, instructions, read, results_told, written
+from flowagent.models.around import Around
 from flowagent.models.base import (
     CallDelta,
-    Model,
     ModelRequest,
     Profile,
     Reply,
@@ -20,7 +20,6 @@ from flowagent.models.base import (
     StreamPart,
     TextDelta,
     Waiting,
-    drained,
 )
 from flowagent.models.fingerprint import fingerprint, told
 from flowagent.models.messages import (
@@ -40,7 +39,7 @@ _PLAIN = re.compile(r"(?:(?!```)[^{\[])*")
 _PENDING = re.compile(r"[\s`]*\Z")
 
 
-class PromptedTools:
+class PromptedTools(Around):
     """A model that calls tools in words, whatever it can natively.
 
     The tools are written into the system prompt, with the schemas that a model with tools would get; natively nothing
@@ -65,14 +64,6 @@ class PromptedTools:
         ('I look.', 'now', 'tool_calls')
     """
 
-    def __init__(self, model: Model) -> None:
-        self._model = model
-
-    @property
-    def name(self) -> str:
-        """Who it is, as `provider:model`."""
-        return self._model.name
-
     @property
     def profile(self) -> Profile:
         """What it accepts: several tools, none by force, and no shape of output beside them."""
@@ -86,10 +77,6 @@ class PromptedTools:
             output_with_tools=False,
             settings=inner.settings | {"parallel_tool_calls"},
         )
-
-    async def request(self, request: ModelRequest) -> Reply:
-        """Answer."""
-        return await drained(self.stream(request))
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamPart]:
         """Answer, telling parts as they come; the last one is the `Reply`.

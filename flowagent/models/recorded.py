@@ -10,12 +10,13 @@ from contextlib import aclosing
 from datetime import UTC, datetime
 
 from flowagent.errors import ModelError
-from flowagent.models.base import Model, ModelRequest, Profile, Reply, StreamPart, drained
+from flowagent.models.around import Around
+from flowagent.models.base import Model, ModelRequest, Reply, StreamPart
 from flowagent.models.recordings import RecordedError, Recording, RecordingFile
 from flowagent.models.redaction import Redact, redacted, redacted_data, redacted_request
 
 
-class Recorder:
+class Recorder(Around):
     """A model whose exchanges are written to a file, a line of JSON for each, as it ends.
 
     Each line is appended in one write, so that several processes may record into one file. Nothing else is kept of an
@@ -45,30 +46,11 @@ class Recorder:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._model = model
+        super().__init__(model)
         self._file = RecordingFile(path)
         self._redact = redact
         self._now = now
         self._clock = clock
-
-    @property
-    def name(self) -> str:
-        """Who it is, as `provider:model`."""
-        return self._model.name
-
-    @property
-    def profile(self) -> Profile:
-        """What it accepts."""
-        return self._model.profile
-
-    async def request(self, request: ModelRequest) -> Reply:
-        """Answer, and write it down.
-
-        Raises:
-            ModelError: the model could not; that is written down too.
-            StoreError: the file could not be written.
-        """
-        return await drained(self.stream(request))
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamPart]:
         """Answer, telling parts as they come, and write the reply down before it is told.

@@ -23,8 +23,8 @@ from flowagent.errors import ToolDefinitionError, ToolError
 from flowagent.models.messages import Media
 from flowagent.tools.connection import Connection
 from flowagent.tools.context import ToolContext
-from flowagent.tools.remote import RemoteOptions, reference_faults
-from flowagent.tools.tool import Tool
+from flowagent.tools.remote import reference_faults
+from flowagent.tools.tool import RemoteOptions, Tool
 
 if TYPE_CHECKING:
     import os

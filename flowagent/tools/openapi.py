@@ -22,8 +22,7 @@ from flowagent.tools.credentials import Credential, Credentials
 from flowagent.tools.document import Document, at, parsed
 from flowagent.tools.names import nearest_first
 from flowagent.tools.operations import Found, Operation, found_in, read
-from flowagent.tools.remote import RemoteOptions
-from flowagent.tools.tool import Tool
+from flowagent.tools.tool import RemoteOptions, Tool
 from flowagent.tools.wire import Written, write
 
 if TYPE_CHECKING:

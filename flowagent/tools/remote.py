@@ -1,4 +1,4 @@
-"""What tools from elsewhere have in common: options for a whole toolset, and schemas that nobody here wrote."""
+"""What tools from elsewhere have in common: schemas that nobody here wrote."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # (A schema from elsewhere may hold anything: it is looked at here.)
@@ -6,27 +6,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Literal, TypedDict
-
-from flowagent.core.context import Context
-from flowagent.core.policies import Retry
-from flowagent.tools.tool import Approval
-
-
-class RemoteOptions(TypedDict, total=False):
-    """The options of each tool of a toolset, but for its name and its timeout; see `ToolOptions`."""
-
-    retry: Retry | None
-    once: bool
-    final: bool
-    sequential: bool
-    approval: Approval
-    max_result_tokens: int | None
-    allowed: Callable[[Context[Any, Any]], bool] | None
-    strict: bool | Literal["auto"]
-    untrusted: bool
-    tags: tuple[str, ...]
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 
 def reference_faults(schema: Mapping[str, Any]) -> list[str]:

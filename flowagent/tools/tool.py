@@ -30,7 +30,29 @@ Approval: TypeAlias = bool | Callable[[Context[Any, Any], Mapping[str, Any]], bo
 reason, which the person is told."""
 
 
-class ToolOptions(TypedDict, total=False):
+class RemoteOptions(TypedDict, total=False):
+    """The options of each tool of a toolset, but for its name and its timeout; see `ToolOptions`."""
+
+    retry: Retry | None
+    once: bool
+    final: bool
+    sequential: bool
+    approval: Approval
+    max_result_tokens: int | None
+    allowed: Callable[[Context[Any, Any]], bool] | None
+    strict: bool | Literal["auto"]
+    untrusted: bool
+    tags: tuple[str, ...]
+
+
+class SchemaOptions(RemoteOptions, total=False):
+    """The options of a tool that is made of a schema; see `ToolOptions`."""
+
+    timeout: float | None
+    external: bool
+
+
+class ToolOptions(SchemaOptions, total=False):
     """What may be said about any tool.
 
     Keys:
@@ -54,19 +76,7 @@ class ToolOptions(TypedDict, total=False):
 
     name: str
     description: str
-    retry: Retry | None
-    timeout: float | None
-    once: bool
-    final: bool
-    sequential: bool
-    approval: Approval
-    max_result_tokens: int | None
-    allowed: Callable[[Context[Any, Any]], bool] | None
-    strict: bool | Literal["auto"]
     returns: Any
-    external: bool
-    untrusted: bool
-    tags: tuple[str, ...]
     untyped: bool
 
 
@@ -204,23 +214,6 @@ class Tool(Generic[P, R]):
             provider: such as `openai` or `anthropic`.
         """
         return report_on(self.parameters, provider, self.strict)
-
-
-class SchemaOptions(TypedDict, total=False):
-    """The options of a tool that is made of a schema; see `ToolOptions`."""
-
-    retry: Retry | None
-    timeout: float | None
-    once: bool
-    final: bool
-    sequential: bool
-    approval: Approval
-    max_result_tokens: int | None
-    allowed: Callable[[Context[Any, Any]], bool] | None
-    strict: bool | Literal["auto"]
-    external: bool
-    untrusted: bool
-    tags: tuple[str, ...]
 
 
 def _faults(made: Tool[..., Any]) -> list[str]:
