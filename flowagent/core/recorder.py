@@ -79,7 +79,6 @@ class Recorder:
         weight: the bytes of records since the last snapshot, and of that snapshot.
 
     Attributes:
-        noted: how many records there are, stored or not.
         pending: those that are not stored yet.
         is_ahead: whether they have to be stored before user code that may follow from them is called.
     """
@@ -87,7 +86,7 @@ class Recorder:
     def __init__(
         self, store: Store, lease: Lease, machine: Machine, durability: Durability, weight: tuple[int, int]
     ) -> None:
-        self.noted = lease.next_seq
+        self._first = lease.next_seq
         self._store = store
         self._lease = lease
         self._machine = machine
@@ -98,10 +97,14 @@ class Recorder:
         self._snapshot_at = max(_LIGHTEST_SNAPSHOT, last)
         self._flushing: asyncio.Future[None] | None = None
 
+    @property
+    def noted(self) -> int:
+        """How many records there are, stored or not."""
+        return self._first + len(self.pending)
+
     def note(self, kind: RecordKind, data: bytes) -> None:
         """Add a record to the next commit."""
         self.pending.append((kind, data))
-        self.noted += 1
 
     def note_done(
         self, task: Task, writes: Writes, ways: Sequence[Way], at: float, seconds: float, usage: Usage | None
@@ -112,7 +115,6 @@ class Recorder:
         self.pending.append(
             (task.id, task.place, task.scope.topology, ids, task.attempt, writes, ways, at, seconds, usage)
         )
-        self.noted += 1
 
     async def flush(self, *, status: Status | None = None, at_once: bool = False) -> None:
         """Have all records in the store, if this run's durability asks for it now."""
@@ -133,6 +135,7 @@ class Recorder:
         else:
             batch = Batch(first, self.pending)
         noted, self.pending = self.pending, []
+        self._first += len(noted)
         if not self._lease.blocking:
             # Others may note and flush more meanwhile: they wait above, so that batches stay in order.
             self._flushing = asyncio.get_running_loop().create_future()
@@ -142,6 +145,7 @@ class Recorder:
             # Even a cancelled append is decided when it raises, and the lease says how.
             if self._lease.next_seq <= first:
                 self.pending = noted + self.pending
+                self._first = first
             raise
         finally:
             if self._flushing is not None:
