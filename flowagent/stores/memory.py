@@ -6,7 +6,6 @@ import math
 import threading
 import time
 import weakref
-from collections import deque
 from collections.abc import Sequence
 
 from flowagent.core.records import Past, Record, RunInfo, Snapshot, Status
@@ -28,7 +27,7 @@ class _Run:
         "parent",
         "records",
         "run_id",
-        "snapshots",
+        "snapshot",
         "status",
         "unread",
         "updated",
@@ -42,7 +41,7 @@ class _Run:
         self.first = first
         self.records: list[Record] = []
         self.unread: list[Sequence[Record]] = []
-        self.snapshots: deque[Snapshot] = deque(maxlen=2)
+        self.snapshot: Snapshot | None = None
         self.status: Status = "running"
         self.epoch = 1
         self.held: weakref.ref[_MemoryLease] | None = None
@@ -162,7 +161,7 @@ class MemoryStore:
             run.status = status
             run.updated = time.time()
         if snapshot is not None:
-            run.snapshots.append(snapshot)
+            run.snapshot = snapshot
 
     async def release(self, lease: Lease) -> None:
         """Let go of a run; see `Store.release`."""
@@ -189,8 +188,7 @@ class MemoryStore:
     async def snapshot(self, run_id: str) -> Snapshot | None:
         """The newest snapshot of a run, or None."""
         with self._lock:
-            snapshots = self._find(run_id).snapshots
-            return snapshots[-1] if snapshots else None
+            return self._find(run_id).snapshot
 
     async def runs(
         self, *, graph: str | None = None, statuses: Sequence[Status] = (), limit: int | None = None
@@ -241,7 +239,7 @@ class MemoryStore:
         first = self._read(run, -1, 0)
         if not first:
             raise rules.damaged(self.name, run.run_id, 0, "is missing")
-        snapshot = run.snapshots[-1] if run.snapshots else None
+        snapshot = run.snapshot
         return Past(self._info(run), first[0], snapshot, self._read(run, 0 if snapshot is None else snapshot.seq, None))
 
     @staticmethod

@@ -14,7 +14,7 @@ import apsw
 
 from flowagent.core.records import Past, Record, RunInfo, Snapshot, Status
 from flowagent.errors import StoreError
-from flowagent.stores import rules, sqlite_journal, sqlite_runs, sqlite_writes
+from flowagent.stores import rules, sqlite_journal, sqlite_runs, sqlite_snapshots, sqlite_writes
 from flowagent.stores.base import Lease
 from flowagent.stores.sqlite_database import Database, HeldLease
 from flowagent.stores.sqlite_file import Place, is_absent
@@ -145,7 +145,7 @@ class SQLiteStore:
         def work(connection: apsw.Connection) -> RunInfo:
             cursor = connection.cursor()
             row = sqlite_runs.find(cursor, self.name, run_id)
-            return sqlite_runs.info(row, sqlite_runs.next_seq(cursor, self.name, row), held=database.is_held(row))
+            return sqlite_runs.info(row, sqlite_journal.next_seq(cursor, self.name, row), held=database.is_held(row))
 
         return await database.read(work, absent=self._absent(run_id))
 
@@ -156,7 +156,7 @@ class SQLiteStore:
         def work(connection: apsw.Connection) -> Past:
             cursor = connection.cursor()
             row = sqlite_runs.find(cursor, self.name, run_id)
-            seq = sqlite_runs.next_seq(cursor, self.name, row)
+            seq = sqlite_journal.next_seq(cursor, self.name, row)
             return sqlite_journal.past(cursor, self.name, row, seq, held=database.is_held(row))
 
         return await database.read(work, absent=self._absent(run_id))
@@ -175,7 +175,7 @@ class SQLiteStore:
 
         def work(connection: apsw.Connection) -> Snapshot | None:
             cursor = connection.cursor()
-            return sqlite_journal.newest_snapshot(cursor, sqlite_runs.find(cursor, self.name, run_id))
+            return sqlite_snapshots.newest(cursor, sqlite_runs.find(cursor, self.name, run_id))
 
         return await self._database().read(work, absent=self._absent(run_id))
 

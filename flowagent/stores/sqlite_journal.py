@@ -1,4 +1,4 @@
-"""The tables of records and snapshots: the statements on them, each as a plain function on a cursor.
+"""The table of records: the statements on them, each as a plain function on a cursor.
 
 Nothing here opens, commits or waits; nothing here changes a Python object.
 """
@@ -10,13 +10,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 import apsw
 
-from flowagent.core.records import FORMAT, Past, Record, RecordKind, Snapshot, Status
-from flowagent.stores import owner, rules, sqlite_runs
-from flowagent.stores.sqlite_runs import NO_RUN, NUMBERS, Grip, Row, is_whole, record_sum, run_sum
+from flowagent.core.records import FORMAT, Past, Record, RecordKind, Status
+from flowagent.stores import rules, sqlite_runs, sqlite_snapshots
+from flowagent.stores.sqlite_runs import NUMBERS, Grip, Row, is_whole, record_sum, run_sum
 
 _INSERT: Final = (
     "INSERT INTO records(id, epoch, kind, data, sum) SELECT ?1, ?2, ?3, ?4, ?5 FROM runs WHERE key = ?6 AND epoch = ?2"
@@ -25,6 +25,11 @@ _INSERT_TWO: Final = f"{_INSERT} UNION ALL SELECT ?7, ?2, ?8, ?9, ?10 FROM runs 
 MOST_AT_ONCE: Final = 2
 """How many records one statement inserts, and so one transaction of its own: a node's, and its router's."""
 
+
+_LAST: Final = (
+    "SELECT id & 0xffffffff, epoch, kind, data, sum FROM records WHERE id BETWEEN ?1 AND ?1 + 0xffffffff "
+    "ORDER BY id DESC LIMIT 1"
+)
 
 _AT_ONCE: Final = 1000
 """How many records are read at most while others wait to write."""
@@ -54,7 +59,7 @@ def create(cursor: apsw.Cursor, store: str, birth: Birth, me: str) -> tuple[Grip
         raise rules.exists(store, birth.run_id)
     trunk = None if birth.parent is None else sqlite_runs.find(cursor, store, birth.parent)
     if trunk is not None:
-        rules.check_parent(birth.run_id, trunk.run_id, birth.parent_seq, sqlite_runs.next_seq(cursor, store, trunk))
+        rules.check_parent(birth.run_id, trunk.run_id, birth.parent_seq, next_seq(cursor, store, trunk))
     parent_seq = -1 if trunk is None else birth.parent_seq
     after = parent_seq + 1 + len(birth.records)
     now = time.time()
@@ -94,7 +99,7 @@ def insert(cursor: apsw.Cursor, grip: Grip, records: Iterable[Record], first: in
         taken = _first_taken(cursor, [row[0] for row in rows[inserted:]]) - grip.key * NUMBERS
         raise rules.misnumbered(grip.run_id, taken, taken + 1) from error
     if cursor.connection.total_changes() - before != len(rows):
-        raise lost(cursor, grip)
+        raise sqlite_runs.lost(cursor, grip)
 
 
 def _first_taken(cursor: apsw.Cursor, ids: Sequence[int]) -> int:
@@ -139,28 +144,7 @@ def set_status(cursor: apsw.Cursor, grip: Grip, status: Status, after: int) -> N
         (status, time.time(), after, grip.key, grip.epoch),
     )
     if cursor.connection.changes() != 1:
-        raise lost(cursor, grip)
-
-
-def save_snapshot(cursor: apsw.Cursor, grip: Grip, snapshot: Snapshot) -> None:
-    """Keep a snapshot and the one before it.
-
-    Raises:
-        RunConflict: the run has another epoch now.
-    """
-    base = grip.key * NUMBERS
-    total = record_sum(grip.crc, snapshot.seq, 0, "snapshot", snapshot.data)
-    cursor.execute(
-        "INSERT OR REPLACE INTO snapshots(id, data, sum) SELECT ?1, ?2, ?3 FROM runs WHERE key = ?4 AND epoch = ?5",
-        (base + snapshot.seq, snapshot.data, total, grip.key, grip.epoch),
-    )
-    if cursor.connection.changes() != 1:
-        raise lost(cursor, grip)
-    cursor.execute(
-        "DELETE FROM snapshots WHERE id BETWEEN ?1 AND ?1 + 0xffffffff AND id NOT IN "
-        "(SELECT id FROM snapshots WHERE id BETWEEN ?1 AND ?1 + 0xffffffff ORDER BY id DESC LIMIT 2)",
-        (base,),
-    )
+        raise sqlite_runs.lost(cursor, grip)
 
 
 def undo(cursor: apsw.Cursor, grip: Grip, seq: int, status: Status) -> None:
@@ -175,14 +159,26 @@ def undo(cursor: apsw.Cursor, grip: Grip, seq: int, status: Status) -> None:
     cursor.execute("DELETE FROM snapshots WHERE id BETWEEN ?1 + ?2 AND ?1 + 0xffffffff", span)
 
 
-def lost(cursor: apsw.Cursor, grip: Grip) -> Exception:
-    """Why a run cannot be written to any more."""
-    if grip.key == NO_RUN:
-        return rules.taken_over(grip.store, grip.run_id, grip.epoch, "it was released")
-    for epoch, holder in cursor.execute("SELECT epoch, owner FROM runs WHERE key = ?", (grip.key,)):
-        by = f", held by {owner.describe(cast('str', holder))}" if holder else ""
-        return rules.taken_over(grip.store, grip.run_id, grip.epoch, f"it is {epoch} now{by}")
-    return rules.taken_over(grip.store, grip.run_id, grip.epoch, "the run was deleted")
+def next_seq(cursor: apsw.Cursor, store: str, row: Row) -> int:
+    """The number that the next record of a run will have.
+
+    Raises:
+        StoreError: it has had more records than there are, or the last of them is damaged.
+    """
+    found = row.parent_seq + 1
+    try:
+        for seq, *content, total in cast("Iterable[Any]", cursor.execute(_LAST, (row.key * NUMBERS,))):
+            found = seq + 1
+            if not is_whole(total, run_sum(row.key, row.run_id), seq, *content):
+                raise rules.damaged(store, row.run_id, seq, "is damaged (its checksum does not fit)")
+    except UnicodeDecodeError as error:
+        seq = sqlite_runs.last_number(cursor, row.key)
+        assert seq is not None, "its kind was just read; this is a bug in flowagent"
+        raise rules.damaged(store, row.run_id, seq, "is damaged (its kind is no text)") from error
+    # Both are stored together: a snapshot of a record that is not there tells that the record was lost.
+    if found < row.known or sqlite_snapshots.newest(cursor, row, first=found) is not None:
+        raise rules.damaged(store, row.run_id, found, "is missing")
+    return found
 
 
 def read(cursor: apsw.Cursor, store: str, row: Row, after: int, upto: int | None) -> list[Record]:
@@ -209,23 +205,10 @@ def past(cursor: apsw.Cursor, store: str, row: Row, seq: int, *, held: bool) -> 
     first = read(cursor, store, row, -1, 0)
     if not first:
         raise rules.damaged(store, row.run_id, 0, "is missing")
-    snapshot = newest_snapshot(cursor, row)
+    snapshot = sqlite_snapshots.newest(cursor, row)
     after = 0 if snapshot is None else snapshot.seq
     records = read(cursor, store, row, after, after + _AT_ONCE)
     return Past(sqlite_runs.info(row, seq, held=held), first[0], snapshot, records)
-
-
-def newest_snapshot(cursor: apsw.Cursor, row: Row) -> Snapshot | None:
-    """The newest snapshot that is whole. A damaged one is passed over: it is only a cache."""
-    crc = run_sum(row.key, row.run_id)
-    cursor.execute(
-        "SELECT id & 0xffffffff, data, sum FROM snapshots WHERE id BETWEEN ?1 AND ?1 + 0xffffffff ORDER BY id DESC",
-        (row.key * NUMBERS,),
-    )
-    for seq, data, total in cast("Iterator[tuple[int, bytes, int]]", cursor):
-        if is_whole(total, crc, seq, 0, "snapshot", data):
-            return Snapshot(seq, data)
-    return None
 
 
 def _lineage(cursor: apsw.Cursor, store: str, row: Row, after: int) -> list[tuple[Row, int]]:

@@ -26,14 +26,9 @@ NO_RUN: Final = 0
 
 _STATUSES: Final = frozenset(get_args(Status))
 
-_LAST: Final = (
-    "SELECT id & 0xffffffff, epoch, kind, data, sum FROM records WHERE id BETWEEN ?1 AND ?1 + 0xffffffff "
-    "ORDER BY id DESC LIMIT 1"
+_LAST_NUMBER: Final = (
+    "SELECT id & 0xffffffff FROM records WHERE id BETWEEN ?1 AND ?1 + 0xffffffff ORDER BY id DESC LIMIT 1"
 )
-
-_SNAPSHOTS_FROM: Final = "SELECT id & 0xffffffff, data, sum FROM snapshots WHERE id BETWEEN ?1 + ?2 AND ?1 + 0xffffffff"
-
-_LAST_NUMBER: Final = _LAST.replace(", epoch, kind, data, sum", "")
 
 _RUN: Final = """
     SELECT r.key, r.run_id, r.graph, r.status, r.epoch, r.owner, r.known, r.created, r.updated, p.run_id, r.parent,
@@ -123,7 +118,7 @@ def sign_in(cursor: apsw.Cursor, me: str, ttl: float) -> None:
     keep_alive(cursor, me, ttl)
     cursor.execute(
         "SELECT owner, until, ticks FROM owners WHERE owner <> ? "
-        "AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.owner = owners.owner)",
+        "AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.owner = owners.owner AND status <> 'completed')",
         (me,),
     )
     lines = cast("list[tuple[str, float, float]]", cursor.fetchall())
@@ -145,7 +140,7 @@ def ask_to_cancel(cursor: apsw.Cursor, key: int) -> None:
 
 def asked_to_cancel(cursor: apsw.Cursor, me: str) -> list[int]:
     """The keys of the runs of an owner that somebody asked to cancel."""
-    cursor.execute("SELECT key FROM runs WHERE owner = ? AND cancel <> 0", (me,))
+    cursor.execute("SELECT key FROM runs WHERE owner = ? AND cancel <> 0 AND status <> 'completed'", (me,))
     return [cast("int", key) for (key,) in cursor]
 
 
@@ -164,33 +159,6 @@ def find(cursor: apsw.Cursor, store: str, run_id: str) -> Row:
             raise rules.damaged_line(store, run_id)
         return row
     raise rules.not_found(store, run_id)
-
-
-def next_seq(cursor: apsw.Cursor, store: str, row: Row) -> int:
-    """The number that the next record of a run will have.
-
-    Raises:
-        StoreError: it has had more records than there are, or the last of them is damaged.
-    """
-    found = row.parent_seq + 1
-    try:
-        for seq, *content, total in cast("Iterable[Any]", cursor.execute(_LAST, (row.key * NUMBERS,))):
-            found = seq + 1
-            if not is_whole(total, run_sum(row.key, row.run_id), seq, *content):
-                raise rules.damaged(store, row.run_id, seq, "is damaged (its checksum does not fit)")
-    except UnicodeDecodeError as error:
-        seq = cast("int", cursor.execute(_LAST_NUMBER, (row.key * NUMBERS,)).get)
-        raise rules.damaged(store, row.run_id, seq, "is damaged (its kind is no text)") from error
-    if found < row.known or _has_later_snapshot(cursor, row, found):
-        raise rules.damaged(store, row.run_id, found, "is missing")
-    return found
-
-
-def _has_later_snapshot(cursor: apsw.Cursor, row: Row, after: int) -> bool:
-    """Whether there is a snapshot of a record that is not there: they are stored together, so it was lost."""
-    cursor.execute(_SNAPSHOTS_FROM, (row.key * NUMBERS, after))
-    crc = run_sum(row.key, row.run_id)
-    return any(is_whole(total, crc, seq, 0, "snapshot", data) for seq, data, total in cast("Iterable[Any]", cursor))
 
 
 def info(row: Row, seq: int, *, held: bool) -> RunInfo:
@@ -231,11 +199,16 @@ def listed(connection: apsw.Connection, store: str, query: Query, is_held: Calla
         if limit is not None and len(found) >= limit:
             break
         # Taken as it is: one damaged run must not keep the others from being listed.
-        last = cursor.execute(_LAST_NUMBER, (row.key * NUMBERS,)).get
-        run = info(row, row.parent_seq + 1 if last is None else cast("int", last) + 1, held=is_held(row))
+        last = last_number(cursor, row.key)
+        run = info(row, (row.parent_seq if last is None else last) + 1, held=is_held(row))
         if not statuses or run.status in statuses:
             found.append(run)
     return found
+
+
+def last_number(cursor: apsw.Cursor, key: int) -> int | None:
+    """The number of the last record that a run has of its own, or None."""
+    return cast("int | None", cursor.execute(_LAST_NUMBER, (key * NUMBERS,)).get)
 
 
 def claim(cursor: apsw.Cursor, store: str, row: Row, seq: int, me: str) -> Grip:
@@ -256,6 +229,16 @@ def release(cursor: apsw.Cursor, key: int, epoch: int, seq: int) -> None:
         "epoch, max(known, ?1), created, updated, parent, parent_seq, format) WHERE key = ?2 AND epoch = ?3",
         (seq, key, epoch),
     )
+
+
+def lost(cursor: apsw.Cursor, grip: Grip) -> Exception:
+    """Why a run cannot be written to any more."""
+    if grip.key == NO_RUN:
+        return rules.taken_over(grip.store, grip.run_id, grip.epoch, "it was released")
+    for epoch, holder in cursor.execute("SELECT epoch, owner FROM runs WHERE key = ?", (grip.key,)):
+        by = f", held by {owner.describe(cast('str', holder))}" if holder else ""
+        return rules.taken_over(grip.store, grip.run_id, grip.epoch, f"it is {epoch} now{by}")
+    return rules.taken_over(grip.store, grip.run_id, grip.epoch, "the run was deleted")
 
 
 def delete(cursor: apsw.Cursor, store: str, row: Row) -> None:

@@ -13,7 +13,7 @@ import apsw
 
 from flowagent.core.records import Past, Record, Snapshot, Status
 from flowagent.errors import RunConflict
-from flowagent.stores import owner, rules, sqlite_journal, sqlite_runs
+from flowagent.stores import owner, rules, sqlite_journal, sqlite_runs, sqlite_snapshots
 from flowagent.stores.sqlite_database import Database, HeldLease, Write
 from flowagent.stores.sqlite_journal import Birth, RecordRow
 from flowagent.stores.sqlite_runs import Grip, Row
@@ -70,7 +70,7 @@ class Claim(_Hold[HeldLease]):
         row = sqlite_runs.find(cursor, label, self._run_id)
         rules.check_format(label, row.run_id, row.format)
         refuse_held(self.database, row)
-        seq = sqlite_runs.next_seq(cursor, label, row)
+        seq = sqlite_journal.next_seq(cursor, label, row)
         return self.hold(sqlite_runs.claim(cursor, label, row, seq, self.database.me), seq)
 
 
@@ -87,7 +87,7 @@ class Resume(_Hold[tuple[HeldLease | None, Past]]):
         rules.check_format(database.label, row.run_id, row.format)
         if row.status != "completed":
             refuse_held(database, row)
-        seq = sqlite_runs.next_seq(cursor, database.label, row)
+        seq = sqlite_journal.next_seq(cursor, database.label, row)
         past = sqlite_journal.past(cursor, database.label, row, seq, held=database.is_held(row))
         if row.status == "completed":
             return None, past
@@ -133,7 +133,7 @@ class Append(Write[None]):
         if self._status is not None:
             sqlite_journal.set_status(cursor, lease.grip, self._status, lease.next_seq + len(self._records))
         if self._snapshot is not None:
-            sqlite_journal.save_snapshot(cursor, lease.grip, self._snapshot)
+            sqlite_snapshots.save(cursor, lease.grip, self._snapshot)
 
     def landed(self) -> None:
         # Here, and not where the outcome is awaited: nobody may be waiting any more.

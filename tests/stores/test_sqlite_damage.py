@@ -111,13 +111,11 @@ async def test_a_flipped_bit_is_never_read(quick_path: Path) -> None:
 
 
 async def test_a_damaged_snapshot_is_passed_over(tmp_path: Path) -> None:
-    """The newest two snapshots are kept; a damaged one gives way to the other, and then to none."""
+    """A snapshot whose checksum does not fit counts as none, as the records tell the same."""
     path = tmp_path / "runs.db"
     store = await stored(path)
     assert await store.snapshot("r") == Snapshot(5, b"at 5")
     damage(path, "UPDATE snapshots SET data = x'00' WHERE id = base() + 5")
-    assert await store.snapshot("r") == Snapshot(4, b"at 4")
-    damage(path, "UPDATE snapshots SET sum = 0 WHERE id = base() + 4")
     assert await store.snapshot("r") is None
     await store.close()
 
