@@ -57,15 +57,20 @@ class Batch(Sequence[Record]):
 
     def _written(self) -> list[Record]:
         if not self._records:
-            self._records = _written(self._first, self._noted)
+            self._records, _ = _written(self._first, self._noted)
         return self._records
 
 
-def _written(first: int, noted: Sequence[Noted]) -> list[Record]:
-    return [
-        tupled(Record, (seq, *one) if len(one) == 2 else (seq, "done", journal.done_json(one)))
-        for seq, one in enumerate(noted, first)
-    ]
+def _written(seq: int, noted: Sequence[Noted]) -> tuple[list[Record], int]:
+    """The records, numbered on from `seq`, and how many bytes they are."""
+    records: list[Record] = []
+    size = 0
+    for one in noted:
+        kind, data = one if len(one) == 2 else ("done", journal.done_json(one))
+        records.append(tupled(Record, (seq, kind, data)))
+        size += len(data)
+        seq += 1
+    return records, size
 
 
 class Recorder:
@@ -95,7 +100,8 @@ class Recorder:
         self.pending: list[Noted] = []
         self._since_snapshot, last = weight
         self._snapshot_at = max(_LIGHTEST_SNAPSHOT, last)
-        self._flushing: asyncio.Future[None] | None = None
+        self._is_flushing = False
+        self._waiting: list[asyncio.Future[None]] = []
 
     @property
     def noted(self) -> int:
@@ -118,39 +124,45 @@ class Recorder:
 
     async def flush(self, *, status: Status | None = None, at_once: bool = False) -> None:
         """Have all records in the store, if this run's durability asks for it now."""
-        while self._flushing is not None:
-            # Shielded, for all who wait share it: one of them that is cancelled must not cancel the others.
-            await asyncio.shield(self._flushing)
+        while self._is_flushing:  # others may note and flush more meanwhile, and batches stay in order
+            await self._flushed()
         if not (self.pending or status) or not (self.is_ahead or status or at_once):
             return
         durable = self._durability != "fast" or at_once
         first, snapshot = self._lease.next_seq, None
         batch: Sequence[Record]
         if self.is_ahead:
-            batch = _written(first, self.pending)
-            self._since_snapshot += sum([len(record.data) for record in batch])
+            batch, size = _written(first, self.pending)
+            self._since_snapshot += size
             # The record that ends a call says why it stopped, so it stands after the last snapshot, and is found there.
             if self._since_snapshot >= self._snapshot_at and not status:
                 snapshot = self._snapshot()
         else:
             batch = Batch(first, self.pending)
-        noted, self.pending = self.pending, []
-        self._first += len(noted)
-        if not self._lease.blocking:
-            # Others may note and flush more meanwhile: they wait above, so that batches stay in order.
-            self._flushing = asyncio.get_running_loop().create_future()
+        self._first += len(self.pending)
+        self.pending = []  # what was noted need not be kept any longer than its record
+        self._is_flushing = True
         try:
             await self._store.append(self._lease, batch, status=status, snapshot=snapshot, durable=durable)
         except BaseException:
             # Even a cancelled append is decided when it raises, and the lease says how.
             if self._lease.next_seq <= first:
-                self.pending = noted + self.pending
+                again: list[Noted] = [(kind, data) for _, kind, data in batch]
+                self.pending = again + self.pending
                 self._first = first
             raise
         finally:
-            if self._flushing is not None:
-                self._flushing.set_result(None)
-                self._flushing = None
+            self._is_flushing = False
+            while self._waiting:
+                waiting = self._waiting.pop()
+                if not waiting.done():
+                    waiting.set_result(None)
+
+    async def _flushed(self) -> None:
+        """Wait until the flush that is under way is over."""
+        waiting = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiting)
+        await waiting
 
     def _snapshot(self) -> Snapshot:
         data = to_json(export(self._machine))
