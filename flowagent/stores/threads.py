@@ -15,7 +15,7 @@ from typing import Any, Final, Generic, TypeVar, cast
 
 T = TypeVar("T")
 
-_BATCH: Final = 2048
+_BATCH: Final = 512
 _BATCH_BYTES: Final = 1024 * 1024
 
 

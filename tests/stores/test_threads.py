@@ -64,6 +64,29 @@ async def test_what_is_queued_is_done_before_the_end() -> None:
     assert sorted(done) == [0, 1, 2, 3, 4, 5]
 
 
+class Large(Call[None]):
+    """A call that writes more than half of what one batch may."""
+
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+        return 600_000
+
+
+async def test_what_may_gather_is_handed_over_at_the_end_of_the_turn() -> None:
+    """So the thread begins with all of it; jobs of other loops and turns are not waited for."""
+    sizes: list[int] = []
+
+    def together(jobs: Sequence[Job[object]]) -> None:
+        sizes.append(len(jobs))
+        call_each(jobs)
+
+    threads = Threads("test", most=1, together=together)
+    for _ in range(2):
+        await asyncio.gather(*(threads.do(Call(lambda: None), gathers=True) for _ in range(50)))
+    assert sizes == [50, 50]
+
+
 async def test_a_batch_has_a_size() -> None:
     """A batch ends at 512 jobs or a megabyte, whichever comes first."""
     sizes: list[int] = []
@@ -81,9 +104,7 @@ async def test_a_batch_has_a_size() -> None:
     await asyncio.sleep(0)
     large: list[asyncio.Future[None]] = []
     for _ in range(4):
-        call = Call(lambda: None)
-        call.size = 600_000
-        large.append(asyncio.ensure_future(threads.do(call)))
+        large.append(asyncio.ensure_future(threads.do(Large(lambda: None))))
     await asyncio.sleep(0)
     gate.set()
     await asyncio.gather(first, *small, *large)
