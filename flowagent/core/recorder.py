@@ -96,19 +96,23 @@ class Recorder:
         self.pending: list[Noted] = []
         self._since_snapshot, last = weight
         self._snapshot_at = max(_LIGHTEST_SNAPSHOT, last)
+        self._before = ""
         self._flushing: asyncio.Future[None] | None = None
 
     def note(self, kind: RecordKind, data: bytes) -> None:
         """Add a record to the next commit."""
         self.pending.append((kind, data))
+        self._before = ""
         self.noted += 1
 
     def note_done(
         self, task: Task, writes: Writes, ways: Sequence[Way], at: float, seconds: float, usage: Usage | None
     ) -> None:
         """Add to the next commit that a task is done; see `Done`."""
-        parents = task.parents
-        ids = (parents[0].id,) if len(parents) == 1 else tuple([parent.id for parent in parents])
+        ids = tuple([parent.id for parent in task.parents])
+        if len(ids) == 1 and ids[0] == self._before:
+            ids = ()
+        self._before = task.id
         self.pending.append(
             (task.id, task.place, task.scope.topology, ids, task.attempt, writes, ways, at, seconds, usage)
         )
