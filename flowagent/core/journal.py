@@ -75,7 +75,7 @@ def done_json(facts: Done) -> bytes:
     body = b'{"task":%b%b%b%b,"to":%b,"at":%b,"s":%b}' % (
         to_json(task),
         b',"parents":[%b]' % b",".join([to_json(parent) for parent in parents]) if parents else b"",
-        _tried(attempt),
+        b',"attempt":%d' % attempt if attempt != 1 else b"",
         b',"writes":%b' % written(topology.schema, writes) if writes else b"",
         gone(topology, ways),
         _stamp(int(at * 1000 + 0.5)),
@@ -101,19 +101,14 @@ def _lasted(microseconds: int) -> bytes:
     return repr(microseconds / 1_000_000).encode()
 
 
-def _tried(attempt: int) -> bytes:
-    """Which attempt it was; nothing for the first."""
-    return b"" if attempt == 1 else b',"attempt":%d' % attempt
-
-
 def item(task: Task, data: bytes, at: float, seconds: float, usage: Usage | None = None) -> bytes:
     """An item of a map is done."""
-    body = b'{"task":%b%b,"value":%b,"at":%.3f,"s":%b}' % (
+    body = b'{"task":%b%b,"value":%b,"at":%.3f,"s":%.6f}' % (
         to_json(task.id),
-        _tried(task.attempt),
+        b',"attempt":%d' % task.attempt if task.attempt != 1 else b"",
         data,
         at,
-        _lasted(int(seconds * 1_000_000 + 0.5)),
+        seconds,
     )
     return _with(body, usage)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,9 @@ from flowagent.stores import Store
 from tests.cost.bounds import BOUNDS, DEEP, KEPT_PER_BYTE
 from tests.cost.cases import CASES, Case, history, line, loop
 from tests.cost.measure import COUNTS, Cost, cost_of
+
+PAGE = 4096
+"""What a SQLite file grows by."""
 
 UNMEASURED = (3, 14)
 """From this Python on, asyncio and the interpreter may make other calls of their own; ours stay what they are."""
@@ -56,10 +60,11 @@ def test_a_step_far_into_a_run_costs_what_the_first_ones_did(
         cost_of(Case(n=n, stored=stored, work=work), quick_path / str(n)) for n in ((100, 400) if stored else (50, 800))
     )
     limits = Cost(**{count: getattr(early, count) * DEEP for count in COUNTS})
-    assert broken(late, limits) == []
+    # The file grows by whole pages, one of which is much for a hundred short records.
+    assert broken(late, replace(limits, stored=limits.stored + PAGE / 100)) == []
 
 
-def test_an_appended_byte_is_kept_less_than_three_times(quick_path: Path) -> None:
+def test_an_appended_byte_is_kept_less_than_twice(quick_path: Path) -> None:
     """The cost of long messages less that of short ones, for each byte that they are longer."""
     short, long = (
         cost_of(Case(n=300, stored=True, work=history(size)), quick_path / str(size)).stored for size in (6, 1206)
