@@ -18,7 +18,7 @@ MESSAGE: Final = 200
 
 
 def _text() -> str:
-    """A text that packs like one that somebody wrote. (Of a letter repeated, a snapshot would hold next to nothing.)"""
+    """A text that packs like one that somebody wrote: of a letter repeated, a snapshot would hold next to nothing."""
     chance = random.Random(7)
     words = ["".join(chance.choices("eeetaoinshrdlucmfwypgb", k=chance.randint(2, 10))) for _ in range(1500)]
     often = [1 / (rank + 10) for rank in range(len(words))]
