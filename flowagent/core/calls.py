@@ -33,6 +33,8 @@ def node_result(task: Task, returned: object, key: str, view: BaseModel | None) 
     """
     schema = task.scope.topology.schema
     place = task.place
+    if not place.chooses and type(returned) is dict:  # as nearly always
+        return schema.update(task.values, cast("dict[str, Any]", returned), key=key, view=view), place.ways
     if isinstance(returned, Goto):
         jump = cast("Goto[str]", returned)
         way = _way(task, jump.target)

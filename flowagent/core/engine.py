@@ -17,6 +17,7 @@ from flowagent.core import journal, reasons
 from flowagent.core.attempts import Outcome, run_beside, run_inline, wait_again
 from flowagent.core.events import RunEnded, RunStarted
 from flowagent.core.facts import Question
+from flowagent.core.foreground import Ended, Foreground, Waiting
 from flowagent.core.lane import Lane
 from flowagent.core.listening import NOTHING_CARRIED, Hears
 from flowagent.core.loops import own_loop
@@ -87,12 +88,13 @@ class Engine:
         self._recorder = Recorder(store, lease, machine, durability, weight)
         self.purse = Purse(machine, limits)
         self._settler = Settler(self.run_id, machine, self._recorder, self.teller, self.purse, clock)
-        self._lane = Lane(self, machine, self._settler, self._recorder)
+        self._lane = Lane(self, machine, self._settler, self._recorder, own_loop=own_loop)
         self._own_loop = own_loop
         self._flights: dict[Task, asyncio.Task[Outcome]] = {}
         self._called_off: set[Task] = set()
         self._landed: deque[tuple[Task, asyncio.Task[Outcome]]] = deque()
         self._wake: asyncio.Future[None] | None = None
+        self._foreground = Foreground()
         self._cancel_asked = False
         self._unstored: RunConflict | StoreError | None = None
         self._stopped: Status | None = None
@@ -147,11 +149,11 @@ class Engine:
     async def _start_what_may(self) -> None:
         machine = self.machine
         while (task := machine.next_ready()) is not None:
+            place = task.place
+            is_alone = not self._flights and len(machine.ready) == 1
             if not self.may_start(task):
                 return
-            place = task.place
-            is_alone = place.runs_inline and self._own_loop and not self._flights and len(machine.ready) == 1
-            if is_alone and place.plain is not None:
+            if is_alone and self._lane.takes(place):
                 await self._lane.run(task)
                 return
             machine.take(task)
@@ -159,7 +161,7 @@ class Engine:
                 self._after(task, self._settler.close(task))
             elif place.has_items and task.index is None:
                 machine.open_items(task)
-            elif is_alone:
+            elif is_alone and place.runs_inline and self._own_loop:
                 # Nothing could run beside it and nothing must stop it, so it costs no task, no thread and no lock.
                 self._run_inline(task)
                 if not self._asks_router_next():
@@ -206,6 +208,35 @@ class Engine:
             await self._recorder.flush(at_once=True)
         self.fly(task, 0.0)
 
+    async def wait_here(self, task: Task, waiting: Waiting, context: contextvars.Context) -> Ended:
+        """Await the rest of a call that goes on alone; one that is called off is put back.
+
+        What came before it is stored meanwhile, so that it is safe however long that takes.
+
+        Raises:
+            asyncio.CancelledError: the call of the run was cancelled, and with it this one.
+        """
+        loop, recorder = asyncio.get_running_loop(), self._recorder
+        saving = loop.create_task(recorder.flush()) if recorder.pending and recorder.is_ahead else None
+        left = None if self._deadline is None else self._deadline - time.monotonic()
+        timer = None if left is None else loop.call_later(left, self._foreground.call_off)
+        ended = await self._foreground.rest(waiting, context, saving)
+        if timer is not None:
+            timer.cancel()
+        if ended.cut_off:
+            self._put_back(task, "was cancelled")
+        self._stop_if_asked()
+        if ended.cut_off and ended.is_leaving:
+            raise asyncio.CancelledError
+        return ended
+
+    def _stop_if_asked(self) -> None:
+        """Nothing starts any more when somebody has asked to cancel, or the seconds are used up."""
+        if self._stopped is None and self._cancel_asked:
+            self._stopped, self.reason = "cancelled", "somebody asked to cancel it"
+        elif self._stopped is None and self._deadline is not None and time.monotonic() >= self._deadline:
+            self._stopped, self.reason = "limit", reasons.seconds_used_up(self.limits)
+
     # -- what is in flight -----------------------------------------------------------------------------------------
 
     def fly(self, task: Task, delay: float) -> None:
@@ -222,8 +253,11 @@ class Engine:
         self._ring()
 
     def _ring(self) -> None:
-        if self._wake is not None and not self._wake.done():
-            self._wake.set_result(None)
+        if self._wake is not None:
+            if not self._wake.done():
+                self._wake.set_result(None)
+        elif self._cancel_asked:
+            self._foreground.call_off()
 
     def _wake_from_anywhere(self) -> Callable[[], None]:
         loop = asyncio.get_running_loop()

@@ -1,22 +1,30 @@
-"""The fast lane: plain sync functions of the state, called one after another while nothing could go on beside them.
+"""The fast lane: functions of the state alone, called one after another while nothing could go on beside them.
 
 Machine, journal and settling are the same as for every task. What falls away is what such a task cannot need: a
-future, a thread, a `Context`, an item, a timeout.
+thread, a task of the event loop, a `Context`, an item, a timeout.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextvars
 import time
 from collections.abc import Callable
-from contextvars import copy_context
-from typing import Protocol
+from typing import Final, Protocol
 
-from flowagent.core.attempts import call_inline
+from flowagent.core.events import TaskStarted
+from flowagent.core.foreground import Ended, Waiting
+from flowagent.core.loops import inline, own_loop
 from flowagent.core.machine import Machine
 from flowagent.core.recorder import Recorder
 from flowagent.core.scope import Task
 from flowagent.core.settler import Settler
 from flowagent.core.teller import Teller
+from flowagent.core.topology import Place
+
+
+_LONGEST_TURN: Final = 0.005
+"""How long calls that wait for nothing may hold the loop before others of it have their turn, in seconds."""
 
 
 class Port(Protocol):
@@ -34,41 +42,71 @@ class Port(Protocol):
         """Attempt a task (again) beside the loop, after a wait in seconds."""
         ...
 
+    async def wait_here(self, task: Task, waiting: Waiting, context: contextvars.Context) -> Ended:
+        """Await the rest of a call that goes on alone; one that is called off is put back."""
+        ...
+
 
 class Lane:
-    """Runs what needs no waiting for.
+    """Calls what needs neither a thread nor a task of its own.
 
     Args:
         port: the engine.
         machine: the run's position.
         settler: takes what the functions give or raise.
         recorder: stores what was noted of a function before the next one is called.
+        own_loop: whether the loop is ours, so that sync functions may hold it.
     """
 
-    def __init__(self, port: Port, machine: Machine, settler: Settler, recorder: Recorder) -> None:
+    def __init__(self, port: Port, machine: Machine, settler: Settler, recorder: Recorder, *, own_loop: bool) -> None:
         self._port = port
         self._machine = machine
         self._settler = settler
         self._recorder = recorder
+        self._own_loop = own_loop
+
+    def takes(self, place: Place) -> bool:
+        """Whether a node's function may be called here."""
+        return place.plain is not None and (place.is_async or self._own_loop)
 
     async def run(self, task: Task) -> None:
-        """Run the only ready task, and what it leads to as long as that is the only one, too, and need not wait.
+        """Run the only ready task, and what it leads to as long as that is the only one, too, and may be called here.
 
         A router is asked at once, so that one transaction stores its answer together with the node's update.
         """
         port, machine, settler, recorder = self._port, self._machine, self._settler, self._recorder
-        ready, teller, clock, is_interrupted = machine.ready, port.teller, time.perf_counter, port.is_interrupted
-        is_heard = teller.is_heard
+        ready, teller, clock, takes_sync = machine.ready, port.teller, time.perf_counter, self._own_loop
+        is_heard, place = teller.is_heard, task.place
         port.has_executed = True
-        call = task.place.plain
-        while call is not None:
+        turn = clock()
+        context_of = self._base().copy
+        while (call := place.plain) is not None and (takes_sync or place.is_async):
             machine.take(task)
-            context = teller.started(task) if is_heard else copy_context()
+            context = context_of()
+            if is_heard:
+                context.run(teller.of, TaskStarted, task)
             view = task.scope.handed(task.values)
+            error, is_leaving = None, False
             started = clock()
-            returned, error = call_inline(is_interrupted, context, call, view)
-            seconds = clock() - started
+            inline.running = True
+            try:
+                returned = context.run(call, view)
+            except BaseException as raised:  # noqa: BLE001  # a node may raise anything; it becomes the task's failure
+                if isinstance(raised, KeyboardInterrupt) and port.is_interrupted():
+                    raise
+                returned, error = None, raised
+            finally:
+                inline.running = False
+            if type(returned) is Waiting:
+                ended = await port.wait_here(task, returned, context)
+                if ended.cut_off:
+                    return
+                returned, error, is_leaving = ended.returned, ended.error, ended.is_leaving
+            now = clock()
+            seconds = now - started
             delay = settler.take(task, returned, view, seconds) if error is None else settler.fail(task, error, seconds)
+            if is_leaving:
+                raise asyncio.CancelledError
             if task.status != "ready":  # else the machine has made it into the next one, which is alone as it was
                 if delay is not None:
                     port.fly(task, delay)
@@ -76,9 +114,19 @@ class Lane:
                     return
                 task = ready[0]
             place = task.place
-            if not place.is_router:
-                if recorder.is_ahead:
-                    await recorder.flush()
-                if not port.may_start(task):
-                    return
-            call = place.plain
+            if place.is_router:
+                continue
+            if recorder.is_ahead:
+                await recorder.flush()
+            if now - turn > _LONGEST_TURN:
+                await asyncio.sleep(0)
+                turn = clock()
+            if not port.may_start(task):
+                return
+
+    def _base(self) -> contextvars.Context:
+        """The context variables that each call gets a copy of."""
+        base = contextvars.copy_context()
+        if self._own_loop:
+            base.run(own_loop.set, False)  # a graph that an async node runs shares this loop with what else it awaits
+        return base

@@ -111,11 +111,9 @@ class Machine:
         place = task.place
         if not place.chooses:
             ways = place.ways
-        if len(ways) == 1 and task.scope.is_alone:
-            head, items = ways[0]
-            if head != _END:
-                self._advance(task, writes, head, items)
-                return
+        if len(ways) == 1 and task.scope.is_alone and ways[0].head != _END:
+            self._advance(task, writes, ways[0])
+            return
         if place.chooses and len(ways) > 1:
             ways = sorted(ways, key=lambda way: place.rank[way.head])
         self._commit(task, writes, ways)
@@ -373,14 +371,15 @@ class Machine:
         if scope.owner is not None:
             self._look_around(scope.owner)
 
-    def _advance(self, task: Task, writes: Writes, head: int, items: Sequence[Sent] = ()) -> None:
+    def _advance(self, task: Task, writes: Writes, way: Way) -> None:
         """What committing comes to for a token that is alone and has one way on, done in place.
 
         All before the new commit is sealed into it, so the first commit becomes it; its arrow points on, and the
         task at its head becomes the next. No join that the token arrives at has anything to wait for. So a linear
         stretch costs neither counting nor searching nor new objects.
         """
-        topology, commit, place, number = task.scope.topology, task.top, task.place, task.number
+        scope, commit, place, number, arrow = task.scope, task.top, task.place, task.number, task.arrows[0]
+        topology = scope.topology
         if writes:
             task.values = commit.values = applied(topology.schema.reducers, task.values, writes)
         if place.own_slot is not None:
@@ -389,14 +388,12 @@ class Machine:
             task.forget()  # a plain function that was called once has left nothing
         commit.id = task.id
         commit.number = number
-        arrow = task.arrows[0]
-        arrow.head = head
-        arrow.sent = items
-        task.place = place = topology.places[head]
-        task.times = 0
+        arrow.head, arrow.sent = way
+        task.place = place = topology.places[way.head]
         if place.is_numbered:
-            number, task.times = number_of(place, commit, task.scope)
-            task.number = number
+            task.number, task.times = number, _ = number_of(place, commit, scope)
+        else:
+            task.times = 0
         task.id = name = f"{place.code}@{number}" if number else place.code
         task.status = "ready"
         task.counted = place.is_router
@@ -617,7 +614,7 @@ class Machine:
         assert handler is not None, "only a failure with a handler is handed over; this is a bug in flowagent"
         if task.scope.is_alone:
             caught = task.failures
-            self._advance(task, NOTHING, handler)
+            self._advance(task, NOTHING, Way(handler))
             task.caught = caught
         else:
             self._commit(task, NOTHING, (Way(handler),), task.failures)

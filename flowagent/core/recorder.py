@@ -61,11 +61,17 @@ class Batch(Sequence[Record]):
         return self._records
 
 
-def _written(first: int, noted: Sequence[Noted]) -> list[Record]:
-    return [
-        tupled(Record, (seq, *one) if len(one) == 2 else (seq, "done", journal.done_json(one)))
-        for seq, one in enumerate(noted, first)
-    ]
+def _written(first: int, noted: Sequence[Noted], before: str = "") -> list[Record]:
+    """The records, numbered from `first`, which comes after one of a task that was done, or of none."""
+    records: list[Record] = []
+    for seq, one in enumerate(noted, first):
+        if len(one) == 2:
+            records.append(tupled(Record, (seq, *one)))
+            before = ""
+        else:
+            records.append(tupled(Record, (seq, "done", journal.done_json(one, before))))
+            before = one[0]
+    return records
 
 
 class Recorder:
@@ -79,7 +85,6 @@ class Recorder:
         weight: the bytes of records since the last snapshot, and of that snapshot.
 
     Attributes:
-        noted: how many records there are, stored or not.
         pending: those that are not stored yet.
         is_ahead: whether they have to be stored before user code that may follow from them is called.
     """
@@ -87,7 +92,7 @@ class Recorder:
     def __init__(
         self, store: Store, lease: Lease, machine: Machine, durability: Durability, weight: tuple[int, int]
     ) -> None:
-        self.noted = lease.next_seq
+        self._first = lease.next_seq
         self._store = store
         self._lease = lease
         self._machine = machine
@@ -99,24 +104,24 @@ class Recorder:
         self._before = ""
         self._flushing: asyncio.Future[None] | None = None
 
+    @property
+    def noted(self) -> int:
+        """How many records there are, stored or not."""
+        return self._first + len(self.pending)
+
     def note(self, kind: RecordKind, data: bytes) -> None:
         """Add a record to the next commit."""
         self.pending.append((kind, data))
-        self._before = ""
-        self.noted += 1
 
     def note_done(
         self, task: Task, writes: Writes, ways: Sequence[Way], at: float, seconds: float, usage: Usage | None
     ) -> None:
         """Add to the next commit that a task is done; see `Done`."""
-        ids = tuple([parent.id for parent in task.parents])
-        if len(ids) == 1 and ids[0] == self._before:
-            ids = ()
-        self._before = task.id
+        parents = task.parents
+        ids = (parents[0].id,) if len(parents) == 1 else tuple([parent.id for parent in parents])
         self.pending.append(
             (task.id, task.place, task.scope.topology, ids, task.attempt, writes, ways, at, seconds, usage)
         )
-        self.noted += 1
 
     async def flush(self, *, status: Status | None = None, at_once: bool = False) -> None:
         """Have all records in the store, if this run's durability asks for it now."""
@@ -129,7 +134,7 @@ class Recorder:
         first, snapshot = self._lease.next_seq, None
         batch: Sequence[Record]
         if self.is_ahead:
-            batch = _written(first, self.pending)
+            batch = _written(first, self.pending, self._before)
             self._since_snapshot += sum([len(record.data) for record in batch])
             # The record that ends a call says why it stopped, so it stands after the last snapshot, and is found there.
             if self._since_snapshot >= self._snapshot_at and not status:
@@ -137,6 +142,10 @@ class Recorder:
         else:
             batch = Batch(first, self.pending)
         noted, self.pending = self.pending, []
+        before = self._before
+        if noted:
+            self._before = noted[-1][0] if len(noted[-1]) != 2 else ""
+        self._first += len(noted)
         if not self._lease.blocking:
             # Others may note and flush more meanwhile: they wait above, so that batches stay in order.
             self._flushing = asyncio.get_running_loop().create_future()
@@ -146,6 +155,7 @@ class Recorder:
             # Even a cancelled append is decided when it raises, and the lease says how.
             if self._lease.next_seq <= first:
                 self.pending = noted + self.pending
+                self._first, self._before = first, before
             raise
         finally:
             if self._flushing is not None:

@@ -63,23 +63,35 @@ class Settler:
     def take(self, task: Task, returned: Any, view: BaseModel | None, seconds: float) -> float | None:
         """A function has returned."""
         place = task.place
-        writes, ways = NOTHING, place.ways
         try:
             if place.is_router:
-                ways = calls.router_result(task, returned)
-            elif task.index is not None and place.result_codec is not None:
+                writes, ways = NOTHING, calls.router_result(task, returned)
+            elif place.result_codec is None or task.index is None:
+                writes, ways = calls.node_result(task, returned, f"{self._run_id}/{task.id}", view)
+            else:
                 self._finish_item(task, returned, seconds)
                 return None
-            else:
-                writes, ways = calls.node_result(task, returned, f"{self._run_id}/{task.id}", view)
             self._finish(task, writes, ways, seconds)
         except (StateError, RoutingError) as error:
             return self.fail(task, error, seconds)
         return None
 
     def _finish(self, task: Task, writes: Writes, ways: Sequence[Way], seconds: float) -> None:
-        usage = None if task.account is None else self._purse.record(task)
-        self._recorder.note_done(task, writes, ways, self._clock(), seconds, usage)
+        parents = task.parents
+        self._recorder.pending.append(
+            (
+                task.id,
+                task.place,
+                task.scope.topology,
+                (parents[0].id,) if len(parents) == 1 else tuple([parent.id for parent in parents]),
+                task.attempt,
+                writes,
+                ways,
+                self._clock(),
+                seconds,
+                None if task.account is None else self._purse.record(task),
+            )
+        )
         if self._teller.is_heard:
             self._teller.done(task, writes, ways, seconds)
             self._warn_of_conflicts(task, writes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from flowagent.core import ids
 from flowagent.core.analysis import Analysis
 from flowagent.core.facts import Way
 from flowagent.core.fields import Codec, codec_of
+from flowagent.core.foreground import begun
 from flowagent.core.network import once_each
 from flowagent.core.nodes import (
     END,
@@ -74,6 +76,7 @@ def tabulated(
         handler = node.options.on_error if node is not None else None
         dominator = analysis.dominator.get(node_name, START)
         chooses = node is not None and is_choice(node)
+        function = function_of(node)
         return Place(
             index=index[node_name],
             name=node_name,
@@ -86,8 +89,9 @@ def tabulated(
             is_router=isinstance(node, RouterNode),
             has_items=isinstance(node, (MapNode, ItemNode)),
             choices=_choices(node, index, nodes),
-            function=function_of(node),
-            runs_inline=_runs_inline(node),
+            function=function,
+            is_async=function is not None and function.is_async,
+            runs_inline=function is not None and not function.is_async and _may_wait(node),
             plain=_plain(node),
             rank={head: position for position, head in enumerate(heads)},
             chooses=chooses,
@@ -142,18 +146,16 @@ def function_of(node: Node | None) -> Function | None:
             return None
 
 
-def _runs_inline(node: Node | None) -> bool:
-    function = function_of(node)
-    if node is None or function is None or function.is_async:
-        return False
-    return node.options.timeout is None and not node.options.once
+def _may_wait(node: Node | None) -> bool:
+    """Whether a node's function may be waited for, and may be repeated."""
+    return node is not None and node.options.timeout is None and not node.options.once
 
 
 def _plain(node: Node | None) -> Callable[[Any], Any] | None:
     function = function_of(node)
-    if function is None or function.takes_context or not _runs_inline(node) or isinstance(node, (MapNode, ItemNode)):
+    if function is None or function.takes_context or not _may_wait(node) or isinstance(node, (MapNode, ItemNode)):
         return None
-    return function.call
+    return functools.partial(begun, function.call) if function.is_async else function.call
 
 
 def _choices(node: Node | None, index: Mapping[str, int], nodes: Mapping[str, Node]) -> Mapping[object, tuple[Way]]:

@@ -41,8 +41,10 @@ class Place:
         has_items: whether it is a map or the target of `Send`s.
         choices: for routers without `to={label: ...}`, the way for each name that it may return.
         function: the user's function behind it, if there is one.
-        runs_inline: whether that is sync, may be waited for, and may be repeated, so that it can run on our own loop.
-        plain: that function, where it also takes nothing but the state.
+        is_async: whether that is async.
+        runs_inline: whether it is sync, may be waited for, and may be repeated, so that it can run on our own loop.
+        plain: calls the function where it takes nothing but the state, may be waited for, and may be repeated. Where it
+            is async and has to wait, what comes back is a `Waiting`.
         rank: the declared order of each target.
         chooses: whether it takes only those heads that its commit names.
         handler: the number of its `on_error` node, or None.
@@ -71,6 +73,7 @@ class Place:
     has_items: bool
     choices: Mapping[object, tuple[Way]]
     function: Function | None
+    is_async: bool
     runs_inline: bool
     plain: Callable[[Any], Any] | None
     rank: Mapping[int, int]

@@ -12,14 +12,14 @@ def number_of(place: Place, tail: Commit, scope: Scope) -> tuple[str, int]:
     """The visit part of a new task's id, and which time round it is."""
     if not place.is_numbered:
         return tail.number, 0
-    marks = tail.marks
+    marks, own_slot = tail.marks, place.own_slot
     within = marks[place.slot]
     assert within is not None, f"no visit of the dominator of {place.name!r} is known; this is a bug in flowagent"
     if place.each:
         return ids.triggered(within.number, tail.id), 0
-    if not place.comes_round or place.own_slot is None:
+    if own_slot is None or not place.comes_round:
         return within.number, 0
-    before = marks[place.own_slot]
+    before = marks[own_slot]
     times = before.times + 1 if before is not None and before.within == within.visit else 1
     if place.tie is not None:  # fired alone, it may be reached again by what does not descend from that firing
         times = scope.fired[place.index, within.visit]
