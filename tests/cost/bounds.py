@@ -25,12 +25,12 @@ BOUNDS: Final = {
     "loop, stored, fast": Cost(own=62, python=66, native=80, statements=1.2, syncs=0, stored=250, written=5700),
     "loop, async, stored": Cost(own=200, python=375, native=292, statements=2.2, syncs=2, stored=275, written=10300),
     "history, stored": Cost(own=75, python=81, native=102, statements=1.2, syncs=1, stored=580, written=6800),
-    "map, stored": Cost(own=58, python=86, native=62, statements=1.2, syncs=0.05, stored=95, written=200),
-    "fork, stored": Cost(own=91, python=123, native=126, statements=1.2, syncs=0.05, stored=270, written=550),
+    "map, stored": Cost(own=60, python=86, native=62, statements=1.2, syncs=0.05, stored=115, written=250),
+    "fork, stored": Cost(own=91, python=123, native=126, statements=1.2, syncs=0.05, stored=270, written=720),
     "many runs, stored": Cost(own=215, python=340, native=235, statements=4, syncs=0.5, stored=390, written=5200),
 }
 
-KEPT_PER_BYTE: Final = 1.6
+KEPT_PER_BYTE: Final = 2.2
 """Bytes of the file for each byte that a step appends: the record, and what a packed snapshot takes of plain text."""
 
 DEEP: Final = 1.05
