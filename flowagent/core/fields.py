@@ -17,7 +17,8 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticSerializationError, ValidationError, to_json
 
-from flowagent.core.frozen import freeze, same
+from flowagent.core.freezing import freezer
+from flowagent.core.frozen import same
 from flowagent.core.reducers import Reducer, is_tuple
 from flowagent.core.secret import Secret, encoder, holds_secret, is_marked, masked, sealed, unsealed
 from flowagent.errors import UnstorableError
@@ -42,7 +43,7 @@ _EXACT = frozenset({int, str, bool, type(None)})
 class Codec:
     """Validates values of one type, writes them as JSON and reads them back, and checks that nothing was lost."""
 
-    __slots__ = ("_sequence", "adapter", "encode", "exact", "validate")
+    __slots__ = ("_freeze", "_sequence", "adapter", "encode", "exact", "validate")
 
     secret: ClassVar[bool] = False
     """Whether values are stored as secrets are, and shown in no message."""
@@ -59,6 +60,7 @@ class Codec:
         self.exact = _is_exact(kind)
         if self.exact:
             self.encode = to_json
+        self._freeze = freezer(kind)
         self._sequence = (get_origin(kind) or kind) in (Sequence, typing.Sequence)
 
     def decode(self, data: bytes | str) -> Any:
@@ -67,7 +69,7 @@ class Codec:
         Raises:
             pydantic.ValidationError: the data does not fit the type.
         """
-        return freeze(self.adapter.validator.validate_json(data, by_alias=False, by_name=True))
+        return self._freeze(self.adapter.validator.validate_json(data, by_alias=False, by_name=True))
 
     def through(self, value: Any) -> tuple[Any, bytes]:
         """What the store will give back for a value, and the JSON bytes.

@@ -79,7 +79,8 @@ def _done() -> CoreSchema:
     # In this order, and not by trying both: that makes reading a record twice as fast.
     way = core_schema.union_schema([_TEXT, sent], mode="left_to_right")
     to = core_schema.list_schema(way)
-    return _of_task(node=_TEXT, parents=_TEXTS, attempt=_INT, writes=_writes(), to=to, s=_FLOAT)
+    beside = {"usage": _usage(), "parents": _TEXTS, "attempt": _INT, "writes": _writes()}
+    return _record(beside, task=_TEXT, to=to, s=_FLOAT)
 
 
 def _failed() -> CoreSchema:
@@ -103,7 +104,7 @@ _FORMS: Final[dict[RecordKind, Callable[[], CoreSchema]]] = {
     "started": _started,
     "opened": lambda: _of_task(node=_TEXT, input=_named(_ANY)),
     "done": _done,
-    "item": lambda: _of_task(node=_TEXT, attempt=_INT, value=_ANY, s=_FLOAT),
+    "item": lambda: _record({"usage": _usage(), "attempt": _INT}, task=_TEXT, value=_ANY, s=_FLOAT),
     "failed": _failed,
     "asked": _asked,
     "answered": lambda: _of_task(id=_TEXT, value=_ANY),

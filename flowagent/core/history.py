@@ -70,7 +70,7 @@ def _step(record: Record, data: dict[str, Any]) -> Step:
         seq=record.seq,
         kind=record.kind,  # type: ignore[arg-type]  # one of those told
         task=data.get("task", ""),
-        node=data.get("node", ""),
+        node=path_of(data["task"])[-1] if record.kind in {"done", "item"} else data.get("node", ""),
         attempt=data.get("attempt", 1),
         writes={name: (kind, values) for name, (kind, values) in data.get("writes", {}).items()},
         to=tuple(one if isinstance(one, str) else one[0] for one in data.get("to", ())),

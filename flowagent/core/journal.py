@@ -1,7 +1,9 @@
 """What each kind of record says, written and read back. Replaying a journal is telling the machine its facts again.
 
-A record is enough to read the run without the code: task, node, what was written, where it went, when and how long.
-Values stand in it as the JSON that their codec made; nothing is encoded twice.
+The records are enough to read the run without the code: task, what was written, where it went, when and how long.
+Values stand in them as the JSON that their codec made; nothing is encoded twice. As a record is written at every step,
+it does not say what goes without saying: the node, which the task's id names, an only attempt, an empty update, and
+its parent where that is the task of the record before.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from flowagent.core.scope import Task
 from flowagent.core.secret import masked
 from flowagent.core.topology import Place, Topology
 from flowagent.core.usage import Usage
-from flowagent.core.writes import WriteKind, Writes
+from flowagent.core.writes import NOTHING, WriteKind, Writes
 from flowagent.errors import ConflictError, StateError, StoreError
 
 _KINDS: Mapping[WriteKind, bytes] = {"set": b"set", "delta": b"delta", "replace": b"replace"}
@@ -67,15 +69,14 @@ anything. A plain tuple, as one is made at every step.
 """
 
 
-def done_json(facts: Done) -> bytes:
-    """The record of a task that is done."""
-    task, place, topology, parents, attempt, writes, ways, at, seconds, usage = facts
-    body = b'{"task":%b,"node":%b,"parents":[%b],"attempt":%b,"writes":%b,"to":%b,"at":%b,"s":%b}' % (
+def done_json(facts: Done, before: str = "") -> bytes:
+    """The record of a task that is done; `before` is the task of the record before, if that was one of these, too."""
+    task, _, topology, parents, attempt, writes, ways, at, seconds, usage = facts
+    body = b'{"task":%b%b%b%b,"to":%b,"at":%b,"s":%b}' % (
         to_json(task),
-        place.json,
-        to_json(parents[0]) if len(parents) == 1 else b",".join([to_json(parent) for parent in parents]),
-        b"1" if attempt == 1 else b"%d" % attempt,
-        written(topology.schema, writes) if writes else b"{}",
+        b"" if parents == (before,) else b',"parents":[%b]' % b",".join([to_json(parent) for parent in parents]),
+        b',"attempt":%d' % attempt if attempt != 1 else b"",
+        b',"writes":%b' % written(topology.schema, writes) if writes else b"",
         gone(topology, ways),
         _stamp(int(at * 1000 + 0.5)),
         _lasted(int(seconds * 1_000_000 + 0.5)),
@@ -97,15 +98,14 @@ def _stamp(milliseconds: int) -> bytes:
 @lru_cache(maxsize=1024)
 def _lasted(microseconds: int) -> bytes:
     """A duration in seconds."""
-    return b"%.6f" % (microseconds / 1_000_000)
+    return repr(microseconds / 1_000_000).encode()
 
 
 def item(task: Task, data: bytes, at: float, seconds: float, usage: Usage | None = None) -> bytes:
     """An item of a map is done."""
-    body = b'{"task":%b,"node":%b,"attempt":%d,"value":%b,"at":%.3f,"s":%.6f}' % (
+    body = b'{"task":%b%b,"value":%b,"at":%.3f,"s":%.6f}' % (
         to_json(task.id),
-        task.place.json,
-        task.attempt,
+        b',"attempt":%d' % task.attempt if task.attempt != 1 else b"",
         data,
         at,
         seconds,
@@ -285,8 +285,8 @@ def _tell_of_task(machine: Machine, record: Record, data: dict[str, Any], task: 
     match record.kind:
         case "done":
             assert task.closing or (task.items is None and task.child is None), "what it holds is not over"
-            task.attempt = data["attempt"]
-            machine.finish(task, _writes(schema, data["writes"]), _ways(task, data["to"]))
+            task.attempt = data.get("attempt", 1)
+            machine.finish(task, _writes(schema, data.get("writes", NOTHING)), _ways(task, data["to"]))
         case "item":
             codec = task.place.result_codec
             assert codec is not None, "the node maps nothing any more"
@@ -372,7 +372,7 @@ def _holders(machine: Machine, name: str) -> list[Task]:
     ]
 
 
-def _writes(schema: Schema, data: dict[str, Any]) -> Writes:
+def _writes(schema: Schema, data: Mapping[str, Any]) -> Writes:
     return {
         name: loaded_write(schema, name, kind, [to_json(value).decode() for value in values])
         for name, (kind, values) in data.items()

@@ -57,20 +57,32 @@ class Batch(Sequence[Record]):
 
     def _written(self) -> list[Record]:
         if not self._records:
-            self._records, _ = _written(self._first, self._noted)
+            self._records, *_ = _written(self._first, self._noted)
         return self._records
 
 
-def _written(seq: int, noted: Sequence[Noted]) -> tuple[list[Record], int]:
-    """The records, numbered on from `seq`, and how many bytes they are."""
+def _written(seq: int, noted: Sequence[Noted], before: str = "") -> tuple[list[Record], int, str]:
+    """What was noted as records.
+
+    Args:
+        seq: the number of the first.
+        noted: kind and JSON of each, or the facts of a finished task.
+        before: the task that the record before the first tells to be done, if it tells that.
+
+    Returns:
+        The records, how many bytes they are, and `before` for what follows.
+    """
     records: list[Record] = []
     size = 0
     for one in noted:
-        kind, data = one if len(one) == 2 else ("done", journal.done_json(one))
+        if len(one) == 2:
+            (kind, data), before = one, ""
+        else:
+            kind, data, before = "done", journal.done_json(one, before), one[0]
         records.append(tupled(Record, (seq, kind, data)))
         size += len(data)
         seq += 1
-    return records, size
+    return records, size, before
 
 
 class Recorder:
@@ -100,6 +112,7 @@ class Recorder:
         self.pending: list[Noted] = []
         self._since_snapshot, last = weight
         self._snapshot_at = max(_LIGHTEST_SNAPSHOT, last)
+        self._before = ""
         self._is_flushing = False
         self._waiting: list[asyncio.Future[None]] = []
 
@@ -132,7 +145,7 @@ class Recorder:
         first, snapshot = self._lease.next_seq, None
         batch: Sequence[Record]
         if self.is_ahead:
-            batch, size = _written(first, self.pending)
+            batch, size, self._before = _written(first, self.pending, self._before)
             self._since_snapshot += size
             # The record that ends a call says why it stopped, so it stands after the last snapshot, and is found there.
             if self._since_snapshot >= self._snapshot_at and not status:

@@ -127,7 +127,7 @@ class _Story:
         self.count += 1
         self.visits[path] += 1
         self.order.setdefault(path, []).append(self.count)
-        self.retries[path] += data["attempt"] - 1
+        self.retries[path] += data.get("attempt", 1) - 1
         for one in data["to"]:
             self.taken[path, one if isinstance(one, str) else one[0]] += 1
 

@@ -68,8 +68,8 @@ def packed(data: bytes) -> bytes:
 
     >>> packed(b'{"steps":1}')
     b'{"steps":1}'
-    >>> len(packed(b'{"text":"%b"}' % (b"and so on " * 1000)))
-    117
+    >>> len(packed(b'{"text":"%b"}' % (b"and so on " * 1000))) < 200
+    True
     """
     if data.startswith(_PACKED) or (len(data) >= _SHORT and data.startswith(b"{")):
         return zlib.compress(data, _FASTEST)

@@ -21,17 +21,17 @@ BOUNDS: Final = {
     "fork": Cost(own=85, python=117, native=108),
     "many runs": Cost(own=112, python=198, native=123),
     # and with a store: SQL statements, flushes, bytes that are kept and bytes that are written
-    "loop, stored": Cost(own=62, python=66, native=80, statements=1.2, syncs=1, stored=390, written=6200),
-    "loop, stored, fast": Cost(own=62, python=66, native=80, statements=1.2, syncs=0, stored=390, written=6200),
-    "loop, async, stored": Cost(own=200, python=375, native=292, statements=2.2, syncs=2, stored=420, written=10900),
-    "history, stored": Cost(own=75, python=81, native=102, statements=1.2, syncs=1, stored=1080, written=8700),
-    "map, stored": Cost(own=58, python=86, native=62, statements=1.2, syncs=0.05, stored=185, written=600),
-    "fork, stored": Cost(own=91, python=123, native=126, statements=1.2, syncs=0.05, stored=300, written=700),
-    "many runs, stored": Cost(own=215, python=340, native=235, statements=4, syncs=0.5, stored=560, written=9000),
+    "loop, stored": Cost(own=62, python=66, native=80, statements=1.2, syncs=1.02, stored=250, written=5700),
+    "loop, stored, fast": Cost(own=62, python=66, native=80, statements=1.2, syncs=0, stored=250, written=5700),
+    "loop, async, stored": Cost(own=200, python=375, native=292, statements=2.2, syncs=2.03, stored=275, written=10300),
+    "history, stored": Cost(own=75, python=81, native=102, statements=1.2, syncs=1.02, stored=580, written=6800),
+    "map, stored": Cost(own=60, python=86, native=62, statements=1.2, syncs=0.05, stored=115, written=250),
+    "fork, stored": Cost(own=91, python=123, native=126, statements=1.2, syncs=0.05, stored=270, written=720),
+    "many runs, stored": Cost(own=215, python=340, native=235, statements=4, syncs=0.5, stored=390, written=5200),
 }
 
-KEPT_PER_BYTE: Final = 2.7
-"""Bytes of the file for each byte that a step appends: the record, and up to two snapshots, of which one is older."""
+KEPT_PER_BYTE: Final = 2.2
+"""Bytes of the file for each byte that a step appends: the record, and what a packed snapshot takes of plain text."""
 
 DEEP: Final = 1.05
 """What a step far into a run may cost, against one of the first."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import cache
@@ -14,6 +15,17 @@ from flowagent.stores import Store
 
 MESSAGE: Final = 200
 """How many characters a step of the history appends."""
+
+
+def _text() -> str:
+    """A text that packs like one that somebody wrote: of a letter repeated, a snapshot would hold next to nothing."""
+    chance = random.Random(7)
+    words = ["".join(chance.choices("eeetaoinshrdlucmfwypgb", k=chance.randint(2, 10))) for _ in range(1500)]
+    often = [1 / (rank + 10) for rank in range(len(words))]
+    return " ".join(chance.choices(words, often, k=130_000))
+
+
+_TEXT: Final = _text()
 
 NO_LIMITS: Final = Limits(steps=None)
 
@@ -100,7 +112,7 @@ def history(size: int) -> Callable[[int, Store | None], None]:
     """The loop, and each step appends a message of so many characters to a list that is never replaced."""
 
     def say(state: Chat) -> Update:
-        return {"count": state.count + 1, "messages": [f"{state.count:06d}".ljust(size, "x")]}
+        return {"count": state.count + 1, "messages": [_TEXT[state.count * size :][:size]]}
 
     graph = looped(say, model=Chat)
 

@@ -38,12 +38,22 @@ class Journal:
         return self.needs[task if task in self.needs else task.rpartition("[")[0]]
 
 
+def told(records: Iterable[tuple[int, str, str]]) -> Iterable[tuple[int, str, dict[str, Any]]]:
+    """What records say; a `done` that tells of no parent has the task of the record before, which is told as well."""
+    before: str | None = None
+    for seq, kind, text in records:
+        data: dict[str, Any] = json.loads(text)
+        if kind == "done" and "parents" not in data:
+            data["parents"] = [before]
+        before = data["task"] if kind == "done" else None
+        yield seq, kind, data
+
+
 def journal_of(seen: Seen) -> Journal:
     """Read what was seen of a store."""
     stored: set[str] = set()
     needs: dict[str, frozenset[str]] = {}
-    for _, kind, text in seen.records:
-        data: dict[str, Any] = json.loads(text)
+    for _, kind, data in told(seen.records):
         match kind:
             case "started":
                 stored.add("START")
@@ -153,12 +163,12 @@ def of_store(now: Journal, before: Journal | None) -> Iterable[str]:
     recorded = Counter(kept for _, kind, text in records if (kept := kept_of(kind, json.loads(text))) is not None)
     yield from (f"{kept} was recorded {times} times" for kept, times in recorded.items() if times > 1)
     known: set[str] = set()
-    for seq, kind, text in records:
-        data = json.loads(text)
+    for seq, kind, data in told(records):
         missing = set(data.get("parents", ())) - known - {"START"}
-        missing = {parent for parent in missing if not parent.endswith("/START")}
+        missing = {parent for parent in missing if not str(parent).endswith("/START")}
         if missing:
-            yield f"record {seq} ({kind} `{data['task']}`) stands before {sorted(missing)}, which it follows from"
+            names = sorted(map(str, missing))
+            yield f"record {seq} ({kind} `{data['task']}`) stands before {names}, which it follows from"
         known.add(data.get("task", ""))
 
 

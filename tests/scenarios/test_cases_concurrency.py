@@ -579,7 +579,7 @@ async def test_fa_102_two_writers_and_a_reader(tmp_path: Path) -> None:
             await asyncio.sleep(0)
         assert await done == [["completed 50"] * 4] * 2
     records = [record for info in await store.runs() for record in await store.read(info.run_id)]
-    assert sum(record.kind == "done" and b'"node":"add"' in record.data for record in records) == 400
+    assert sum(record.kind == "done" and b'"task":"add@' in record.data for record in records) == 400
     assert slowest < 5
     await store.close()
 

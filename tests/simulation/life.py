@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar
 
 from flowagent import Limits, Run
 from flowagent.core import loops
+from flowagent.core.ids import path_of
 from flowagent.core.loops import run_blocking
 from flowagent.core.policies import OnFailure
 from flowagent.core.records import Record
@@ -335,7 +336,7 @@ def _nodes(journal: Journal) -> Iterable[tuple[str, str]]:
     for _, kind, text in journal.seen.records:
         if kind == "done":
             data = json.loads(text)
-            yield data["task"], data["node"]
+            yield data["task"], path_of(data["task"])[-1]
 
 
 def _journal(records: Sequence[Record]) -> Journal:

@@ -66,7 +66,7 @@ async def test_settings_are_as_documented(tmp_path: Path) -> None:
         "trusted_schema": 0,
         "auto_vacuum": 2,
         "journal_size_limit": 16 * 1024 * 1024,
-        "wal_autocheckpoint": 1000,
+        "wal_autocheckpoint": 400,
         "application_id": APPLICATION_ID,
         "user_version": 1,
     }
