@@ -1,5 +1,6 @@
 """What all tests share. Tiny graphs belong into the test that reads them."""
 
+import gc
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -14,6 +15,23 @@ settings.register_profile("flowagent", settings.default, deadline=None)
 settings.load_profile("flowagent")
 
 _MEMORY = Path("/dev/shm")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """Play a part of the suite in one process, where prints and debuggers work and nothing has to be started.
+
+    `make test` says `-n auto`. That is a process for each core only if all tests are to be played.
+    """
+    option = config.option
+    is_part = config.args_source is not config.ArgsSource.TESTPATHS or option.keyword or option.lf or option.collectonly
+    return 0 if is_part or option.capture == "no" else None
+
+
+def pytest_collection_finish() -> None:
+    """Let no collection of garbage walk what stays for good: tests that look for what is left behind make hundreds."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture
