@@ -23,9 +23,9 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
 
     `make test` says `-n auto`. That is a process for each core only if all tests are to be played.
     """
-    option = config.option
-    is_part = config.args_source is not config.ArgsSource.TESTPATHS or option.keyword or option.lf or option.collectonly
-    return 0 if is_part or option.capture == "no" else None
+    is_part = config.args_source is not config.ArgsSource.TESTPATHS or config.getoption("keyword")
+    is_looked_at = config.getoption("capture") == "no" or config.getoption("collectonly")
+    return 0 if is_part or is_looked_at or config.getoption("lf", default=False) else None
 
 
 def pytest_collection_finish() -> None:

@@ -70,7 +70,7 @@ async def test_two_writers_and_a_reader(tmp_path: Path) -> None:
             await asyncio.sleep(0.01)
         assert await writing == ["done", "done"]
     assert [run.next_seq for run in await store.runs()] == [201, 201]
-    assert longest < 2
+    assert longest < 10  # what a process waits for a lock, at most
     await store.close()
     assert whole(path)
 
