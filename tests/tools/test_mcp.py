@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import io
 import re
-import socket
 import subprocess
 import sys
 import threading
@@ -40,22 +39,17 @@ def by_process(*, env: dict[str, str] | None = None, **options: Any) -> MCPTools
 @contextmanager
 def by_http() -> Generator[str]:
     """A server over HTTP in a process of its own; its URL."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    process = subprocess.Popen(
-        [sys.executable, str(SERVER), "http", str(port)], stderr=subprocess.PIPE, text=True, bufsize=1
-    )
+    process = subprocess.Popen([sys.executable, str(SERVER), "http", "0"], stderr=subprocess.PIPE, text=True, bufsize=1)
     assert process.stderr is not None
     rest = threading.Thread(target=process.stderr.read)
     try:
         for line in process.stderr:
-            if "running on" in line:
+            if at := re.search(r"running on (http://127\.0\.0\.1:\d+)", line):
                 break
         else:
             pytest.fail("the server did not start")
         rest.start()
-        yield f"http://127.0.0.1:{port}/mcp"
+        yield f"{at[1]}/mcp"
     finally:
         process.terminate()
         process.wait()
