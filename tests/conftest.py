@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.cores import cores
+
 # No deadline: the time of one example says more about the machine's other work than about us. The rest is
 # hypothesis' own choice, which on CI means the same examples every time.
 settings.register_profile("flowagent", settings.default, deadline=None)
@@ -18,14 +20,16 @@ _MEMORY = Path("/dev/shm")
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
-    """Play a part of the suite in one process, where prints and debuggers work and nothing has to be started.
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """What `-n auto` is, which `make test` says: a process for each core if all tests are to be played.
 
-    `make test` says `-n auto`. That is a process for each core only if all tests are to be played.
+    A part of them is played in this process, where prints and debuggers work and nothing has to be started.
     """
     is_part = config.args_source is not config.ArgsSource.TESTPATHS or config.getoption("keyword")
     is_looked_at = config.getoption("capture") == "no" or config.getoption("collectonly")
-    return 0 if is_part or is_looked_at or config.getoption("lf", default=False) else None
+    if is_part or is_looked_at or config.getoption("lf", default=False) or cores() == 1:
+        return 0
+    return cores()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
