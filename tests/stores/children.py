@@ -14,7 +14,8 @@ from tests.patience import PATIENCE
 _ROOT = Path(__file__).parents[2]
 
 _HEAD = """
-import asyncio, os, sys, time
+import asyncio, os, signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where a shell has the tests in the background
 from flowagent.core.records import Record, Snapshot
 from flowagent.errors import FlowAgentError, RunConflict, StoreError
 from flowagent.stores import SQLiteStore
