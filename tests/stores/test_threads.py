@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from flowagent.stores.threads import Call, Job, Threads
+from tests.patience import PATIENCE
 
 
 def refuse(jobs: Sequence[Job[object]]) -> None:
@@ -27,7 +28,7 @@ async def test_a_call_gives_its_value_or_its_error() -> None:
     with pytest.raises(ZeroDivisionError):
         await threads.do(Call(lambda: 1 / 0))
     for thread in threads.stop():
-        thread.join(10)
+        thread.join(PATIENCE)
         assert thread.daemon
     assert await threads.do(Call(lambda: "again")) == "again"
 
@@ -50,7 +51,7 @@ async def test_what_is_queued_is_done_before_the_end() -> None:
     def note(number: int) -> Callable[[], None]:
         return lambda: done.append(number)
 
-    first = asyncio.ensure_future(threads.do(Call(lambda: gate.wait(10))))
+    first = asyncio.ensure_future(threads.do(Call(lambda: gate.wait(PATIENCE))))
     await asyncio.sleep(0)
     tasks = [asyncio.ensure_future(threads.do(Call(note(number)))) for number in range(5)]
     await asyncio.sleep(0)
@@ -59,7 +60,7 @@ async def test_what_is_queued_is_done_before_the_end() -> None:
     await asyncio.sleep(0)
     gate.set()
     await asyncio.gather(first, *tasks)
-    await asyncio.to_thread(old.join, 10)
+    await asyncio.to_thread(old.join, PATIENCE)
     assert not old.is_alive()
     assert sorted(done) == [0, 1, 2, 3, 4, 5]
 
@@ -93,7 +94,7 @@ async def test_a_batch_has_a_size() -> None:
     gate = threading.Event()
 
     def together(jobs: Sequence[Job[object]]) -> None:
-        gate.wait(10)
+        gate.wait(PATIENCE)
         sizes.append(len(jobs))
         call_each(jobs)
 
