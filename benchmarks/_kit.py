@@ -32,7 +32,6 @@ WORKLOADS = ("W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8", "W9")
 WARM_UP = 20  # steps of the warm-up run where it is not a whole one
 MESSAGE_CHARS = 200
 CRASHED = 42  # exit status of a process that died on purpose
-TIMED_OUT = "over "  # how a line begins to say that a run was not done in time
 PRAGMAS = ("journal_mode", "synchronous", "busy_timeout", "wal_autocheckpoint", "page_size")
 # Python may keep its bytecode: compiling is nobody's work here.
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
@@ -93,7 +92,7 @@ class Bench:
         return Path(tempfile.mkdtemp(dir=self.scratch)) / "bench.sqlite"
 
     def weigh(self, database: Path) -> None:
-        """Note the size of a closed database with the files beside it (-wal, -journal, -shm), or of a folder's files."""
+        """Note the size of a closed database with what is beside it (-wal, -journal, -shm), or of a folder's files."""
         files = [*database.parent.glob(f"{database.name}*"), *database.rglob("*")]
         self.db_bytes = sum(file.stat().st_size for file in files if file.is_file())
 
@@ -248,7 +247,7 @@ def imported(bench: Bench, begin: str) -> int:
         return done.stdout.split()
 
     bench.need("none")
-    _, bench.extra["modules"] = fresh()
+    bench.extra["modules"] = int(fresh()[1])
     bench.seconds = statistics.median(float(fresh()[0]) for _ in range(bench.n))
     return 1
 

@@ -1,4 +1,4 @@
-"""The workloads, run by Microsoft Agent Framework as its documentation shows it; ../README.md tells what each measures.
+"""The workloads, run by Microsoft Agent Framework as it is documented; ../README.md tells what each one measures.
 
     python -m venv .venvs/agentframework
     .venvs/agentframework/bin/pip install agent-framework-core
@@ -39,6 +39,11 @@ from pydantic import VERSION, BaseModel
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))  # where `_kit` is
 from _kit import WARM_UP, Bench, UnsupportedError, main, text_of
+
+BEGIN = """
+from agent_framework import Executor, WorkflowBuilder, WorkflowContext, handler
+from pydantic import BaseModel
+"""
 
 
 class CounterState(BaseModel):
@@ -280,6 +285,5 @@ if __name__ == "__main__":
         "agentframework",
         f"core {version('agent-framework-core')}, pydantic {VERSION}",
         {"W1": w1, "W2": w2, "W3": w3, "W4": w4, "W5": w5, "W6": w6, "W8": w8, "W9": w9},
-        begin="from agent_framework import Executor, WorkflowBuilder, WorkflowContext, handler\n"
-        "from pydantic import BaseModel",
+        begin=BEGIN,
     )

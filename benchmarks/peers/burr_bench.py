@@ -36,6 +36,12 @@ from pydantic import VERSION, BaseModel
 sys.path.append(str(Path(__file__).resolve().parents[1]))  # where `_kit` is
 from _kit import PRAGMAS, WARM_UP, Bench, main, text_of
 
+BEGIN = """
+from burr.core import ApplicationBuilder, action, default, expr
+from burr.integrations.pydantic import PydanticTypingSystem
+from pydantic import BaseModel
+"""
+
 
 class CounterState(BaseModel):
     count: int = 0
@@ -322,11 +328,5 @@ if __name__ == "__main__":
         "burr",
         f"{version('apache-burr')}, pydantic {VERSION}",
         {"W1": w1, "W2": w2, "W3": w3, "W4": w4, "W5": w5, "W6": w6, "W8": w8, "W9": w9},
-        begin="\n".join(
-            [
-                "from burr.core import ApplicationBuilder, action, default, expr",
-                "from burr.integrations.pydantic import PydanticTypingSystem",
-                "from pydantic import BaseModel",
-            ]
-        ),
+        begin=BEGIN,
     )

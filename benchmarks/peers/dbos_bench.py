@@ -32,6 +32,11 @@ from pydantic import VERSION, BaseModel
 sys.path.append(str(Path(__file__).resolve().parents[1]))  # where `_kit` is
 from _kit import PRAGMAS, WARM_UP, Bench, main, text_of
 
+BEGIN = """
+from dbos import DBOS
+from pydantic import BaseModel
+"""
+
 
 class CounterState(BaseModel):
     count: int = 0
@@ -221,7 +226,7 @@ if __name__ == "__main__":
         "dbos",
         f"{version('dbos')}, SQLAlchemy {version('sqlalchemy')}, pydantic {VERSION}",
         {"W2": w2, "W3": w3, "W4": w4, "W5": w5, "W6": w6},
-        begin="from dbos import DBOS\nfrom pydantic import BaseModel",
+        begin=BEGIN,
         variants={"whole": ("W3",)},
         lacks=dict.fromkeys(("W1", "W8"), "nothing runs without a database") | {"W9": "there is no graph to build"},
     )

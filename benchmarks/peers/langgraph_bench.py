@@ -39,6 +39,11 @@ from pydantic import VERSION, BaseModel
 sys.path.append(str(Path(__file__).resolve().parents[1]))  # where `_kit` is
 from _kit import PRAGMAS, WARM_UP, Bench, main, text_of
 
+BEGIN = """
+from langgraph.graph import END, START, StateGraph
+from pydantic import BaseModel
+"""
+
 os.environ["LANGSMITH_TRACING"] = "false"  # whatever the shell has set: nothing is traced, on any side
 
 
@@ -322,6 +327,6 @@ if __name__ == "__main__":
         "langgraph",
         f"{version('langgraph')}, checkpoint-sqlite {version('langgraph-checkpoint-sqlite')}, pydantic {VERSION}",
         {"W1": w1, "W2": w2, "W3": w3, "W4": w4, "W5": w5, "W6": w6, "W8": w8, "W9": w9},
-        begin="from langgraph.graph import END, START, StateGraph\nfrom pydantic import BaseModel",
+        begin=BEGIN,
         variants={"async": ("W1", "W2", "W3"), "default": ("W2", "W3"), "chat": ("W6",)},
     )

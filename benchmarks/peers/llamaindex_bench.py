@@ -5,12 +5,14 @@
 
 A `Workflow` with typed events; the state is a pydantic model behind `ctx.store`, a step that returns the event which it
 takes leads back, and lists of events make the branches and the join. `num_workers` is raised to the number of branches,
-for its default lets four of them overlap. What lasts is kept by its `WorkflowServer` with a `SqliteWorkflowStore`, which
-is called in this process by its own client, without a socket: one request a run. There are no variants, and `--sync`
-has nothing to change, as the store opens and closes a connection for nearly everything it does.
+for its default lets four of them overlap. What lasts is kept by its `WorkflowServer` with a `SqliteWorkflowStore`; its
+own client calls it in this process, without a socket, once for each run. There are no variants, and `--sync` has
+nothing to change, as the store opens and closes a connection for nearly everything it does.
 """
 
 # pyright: basic, reportMissingImports=false
+# ruff: noqa: ARG002
+# (A step takes its event, whether it reads it or not.)
 # No `from __future__ import annotations` here: steps are told apart by the types of their events, some of them local.
 # (LlamaIndex lives in an environment of its own.)
 import asyncio
@@ -33,6 +35,12 @@ from workflows.events import Event, StartEvent, StopEvent
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))  # where `_kit` is
 from _kit import WARM_UP, Bench, UnsupportedError, main, text_of
+
+BEGIN = """
+from pydantic import BaseModel
+from workflows import Context, Workflow, step
+from workflows.events import Event, StartEvent, StopEvent
+"""
 
 
 class CounterState(BaseModel):
@@ -300,6 +308,5 @@ if __name__ == "__main__":
         "llamaindex",
         f"{version('llama-index-workflows')}, server {version('llama-agents-server')}, pydantic {VERSION}",
         {"W1": w1, "W2": w2, "W3": w3, "W4": w4, "W5": w5, "W6": w6, "W8": w8, "W9": w9},
-        begin="from pydantic import BaseModel\nfrom workflows import Context, Workflow, step\n"
-        "from workflows.events import Event, StartEvent, StopEvent",
+        begin=BEGIN,
     )

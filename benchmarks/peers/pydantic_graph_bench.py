@@ -27,6 +27,11 @@ from pydantic_graph import Graph, GraphBuilder, StepContext, TypeExpression, red
 sys.path.append(str(Path(__file__).resolve().parents[1]))  # where `_kit` is
 from _kit import WARM_UP, Bench, main, text_of
 
+BEGIN = """
+from pydantic import BaseModel
+from pydantic_graph import GraphBuilder, StepContext
+"""
+
 
 class CounterState(BaseModel):
     count: int = 0
@@ -186,6 +191,6 @@ if __name__ == "__main__":
         "pydantic_graph",
         f"{version('pydantic-graph')}, pydantic {VERSION}",
         {"W1": w1, "W3": w3, "W4": w4, "W8": w8, "W9": w9},
-        begin="from pydantic import BaseModel\nfrom pydantic_graph import GraphBuilder, StepContext",
+        begin=BEGIN,
         lacks=dict.fromkeys(("W2", "W5", "W6"), "nothing of a run is stored, since version 2"),
     )
