@@ -12,9 +12,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from _kit import ENVIRONMENT
+from _kit import ENVIRONMENT, PAGE
 
-PAGE = 4096  # bytes; what SQLite writes at least
 SAMPLES = 200
 SHORT, LONG = 50, 150  # steps; what set-up, warm-up and end flush is the same in both, so the difference has steps only
 FLUSH = re.compile(r"^\d+ +(?:fsync|fdatasync)\(", re.MULTILINE)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import json
 import logging
 import os
@@ -31,6 +32,7 @@ from typing import TypeAlias
 WORKLOADS = ("W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8", "W9")
 WARM_UP = 20  # steps of the warm-up run where it is not a whole one
 MESSAGE_CHARS = 200
+PAGE = 4096  # bytes; what SQLite writes at least
 CRASHED = 42  # exit status of a process that died on purpose
 PRAGMAS = ("journal_mode", "synchronous", "busy_timeout", "wal_autocheckpoint", "page_size")
 # Python may keep its bytecode: compiling is nobody's work here.
@@ -69,6 +71,7 @@ class Bench:
         db_bytes: the size of the database after it was closed, where there is one.
         extra: further facts for the line.
         reached: W6: when each step of a resumed run began.
+        beside: how long the bare flushes took that were made beside those of the store.
     """
 
     options: Options
@@ -77,6 +80,7 @@ class Bench:
     db_bytes: int | None = None
     extra: dict[str, object] = field(default_factory=dict[str, object])
     reached: list[float] = field(default_factory=list[float])
+    beside: float = 0.0
 
     @property
     def n(self) -> int:
@@ -105,12 +109,29 @@ class Bench:
     @contextlib.contextmanager
     def clock(self) -> Generator[None]:
         """Measure the block: wall time, CPU time of all threads, bytes of all read and write calls."""
+        self.beside = 0.0
         io, cpu, wall = bytes_moved(), time.process_time(), time.perf_counter()
         yield
-        self.seconds = time.perf_counter() - wall
+        self.seconds = time.perf_counter() - wall - self.beside
         self.extra["cpu_s"] = round(time.process_time() - cpu, 4)
         for name, count in bytes_moved().items():
             self.extra[name] = count - io[name]
+        if self.beside:
+            self.extra["beside_s"] = round(self.beside, 6)
+
+    @functools.cached_property
+    def _beside(self) -> int:
+        return os.open(self.scratch / "beside", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+
+    def flush_beside(self) -> None:
+        """Append a page to a plain file and flush it, which the clock leaves out: what a flush costs in this very step.
+
+        What else the disk has to do changes by the second, so only flushes that take turns can be compared.
+        """
+        start = time.perf_counter()
+        os.write(self._beside, bytes(PAGE))
+        os.fdatasync(self._beside)
+        self.beside += time.perf_counter() - start
 
     def rounds(self, warm_up: int) -> Sequence[tuple[int, Callable[[], AbstractContextManager[None]]]]:
         """The size and the clock of the run that warms up, and of the one that is measured."""

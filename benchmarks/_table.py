@@ -95,10 +95,10 @@ def column(row: Row, side: str, runs: int) -> str:
     """The cell of a side, and after it those of its variants that were run."""
     if side not in row.lines:
         return NONE
-    if side == OURS:
-        return cell(row.lines[OURS], row.lines.get(FLOOR, ()), runs, "{} × floor")
+    other, comparison = (FLOOR, "{} × floor") if side == OURS else (OURS, "×{}")
+    others = row.lines.get(other, ())
     variants = [name for name in row.lines if name.startswith(f"{side}@")]
-    cells = {name: cell(row.lines[name], row.lines[OURS], runs, "×{}") for name in (side, *variants)}
+    cells = {name: cell(row.lines[name], others, runs, comparison) for name in (side, *variants)}
     return "; ".join(f"{name.removeprefix(side).removeprefix('@')} {text}".lstrip() for name, text in cells.items())
 
 
@@ -107,6 +107,9 @@ def cell(lines: Sequence[Line], others: Sequence[Line], runs: int, comparison: s
     reasons = [line.get("cell", NONE) for line in lines if line["seconds"] is None]
     if reasons:
         return reasons[0]
+    if all("beside_s" in line["extra"] for line in lines):
+        flushes = statistics.median(line["seconds"] / line["extra"]["beside_s"] for line in lines)
+        return f"a bare flush ×{flushes:.2f}"
     text = duration(statistics.median(line["seconds"] for line in lines))
     pairs = [(line["seconds"], other["seconds"]) for line, other in zip(lines, others, strict=False)]
     notes: list[str] = []

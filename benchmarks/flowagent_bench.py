@@ -4,6 +4,7 @@ Variants
   (none)  W1, W2, W3 and W6 with a plain function by `run_sync`; W4, W5 and W8 with async ones, since they overlap.
   async   W1, W2 and W3 with an async function on a running loop.
   chat    W6 with W3's growing history.
+  beside  W2, in each step of which a page of a plain file is flushed as well; the clock leaves that out, and tells it.
 
 `--sync` chooses the durability: `full` is "step", the default; `normal` is "fast". There is no `off`.
 """
@@ -177,7 +178,12 @@ def w1(bench: Bench) -> int:
 
 def w2(bench: Bench) -> int:
     bench.need("sqlite", "memory")
-    node = async_step if bench.options.variant == "async" else step
+
+    def flushed(state: CounterState) -> Update:
+        bench.flush_beside()
+        return step(state)
+
+    node = {"async": async_step, "beside": flushed}.get(bench.options.variant, step)
     return looped(bench, loop_of(CounterState, node), CounterState, WARM_UP)
 
 
@@ -292,5 +298,5 @@ if __name__ == "__main__":
         f"{version('flowagent')}, apsw {version('apsw')}, pydantic {version('pydantic')}",
         {"W1": w1, "W2": w2, "W3": w3, "W4": w4, "W5": w5, "W6": w6, "W8": w8, "W9": w9},
         begin="from flowagent import END, START, Graph, State, Update, append",
-        variants={"async": ("W1", "W2", "W3"), "chat": ("W6",)},
+        variants={"async": ("W1", "W2", "W3"), "chat": ("W6",), "beside": ("W2",)},
     )
