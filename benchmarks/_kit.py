@@ -31,6 +31,7 @@ from typing import TypeAlias
 
 WORKLOADS = ("W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8", "W9")
 WARM_UP = 20  # steps of the warm-up run where it is not a whole one
+WARM = 1000  # steps after which nothing gets warmer
 MESSAGE_CHARS = 200
 PAGE = 4096  # bytes; what SQLite writes at least
 CRASHED = 42  # exit status of a process that died on purpose
@@ -135,7 +136,7 @@ class Bench:
 
     def rounds(self, warm_up: int) -> Sequence[tuple[int, Callable[[], AbstractContextManager[None]]]]:
         """The size and the clock of the run that warms up, and of the one that is measured."""
-        return [(warm_up, contextlib.nullcontext), (self.n, self.clock)]
+        return [(min(warm_up, WARM), contextlib.nullcontext), (self.n, self.clock)]
 
     @contextlib.contextmanager
     def resuming(self) -> Generator[None]:

@@ -5,7 +5,7 @@
     python benchmarks/run.py --peers .venvs             beside the engines whose environments are there
     python benchmarks/run.py W2 --side NAME[@VARIANT]=PYTHON:SCRIPT
     python benchmarks/run.py --markdown FILE            and one table of it all; "-" prints it
-    python benchmarks/run.py --full --peers .venvs --dir /dev/shm --dir .
+    python benchmarks/run.py --full --peers .venvs --dir /dev/shm --dir /var/tmp
                                                         everything, on a tmpfs; what is stored, on a disk as well
 
 A workload is NAME[:STORE[:N]]. Every run is a process of its own, and the sides take turns (A B A B ...), so that what
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import shutil
 import statistics
 import subprocess
@@ -121,8 +122,8 @@ def expected(side: Side, job: Job, before: Iterable[Row]) -> float:
     if not smaller or side.name not in smaller[-1].lines:
         return 0.0
     lines = smaller[-1].lines[side.name]
-    if any("cell" in line for line in lines):
-        return float("inf")
+    if any(line.get("cell", "failed") != "failed" for line in lines):
+        return math.inf
     return min((cost(line) * job.n / smaller[-1].n for line in lines if line["seconds"] is not None), default=0.0)
 
 
