@@ -19,7 +19,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Generator
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from pydantic import VERSION, BaseModel
 
@@ -28,7 +28,7 @@ from _kit import PRAGMAS, WARM_UP, Bench, main, text_of
 INSERT = "INSERT INTO step(run, node, state) VALUES(?, ?, ?)"
 
 Row: TypeAlias = tuple[str, str, str]  # run, node, state as JSON
-Save: TypeAlias = Callable[[str, str, BaseModel], None]
+Save: TypeAlias = Callable[[str, str, Any], None]
 
 
 class CounterState(BaseModel):
@@ -50,13 +50,9 @@ class MapState(BaseModel):
     results: list[int] = []
 
 
-def step(state: CounterState) -> dict[str, int]:
-    return {"count": state.count + 1}
-
-
-def after(state: CounterState, update: dict[str, int]) -> CounterState:
+def step(state: CounterState) -> CounterState:
     """The state after a step, validated."""
-    return CounterState.model_validate({**state.__dict__, **update})
+    return CounterState.model_validate({**state.__dict__, "count": state.count + 1})
 
 
 def connect(bench: Bench, path: Path) -> sqlite3.Connection:
@@ -65,8 +61,14 @@ def connect(bench: Bench, path: Path) -> sqlite3.Connection:
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute(f"PRAGMA synchronous={'FULL' if bench.options.sync == 'native' else bench.options.sync}")
     connection.execute("CREATE TABLE IF NOT EXISTS step(id INTEGER PRIMARY KEY, run TEXT, node TEXT, state TEXT)")
-    bench.extra["pragmas"] = {name: connection.execute(f"PRAGMA {name}").fetchone()[0] for name in PRAGMAS}
     return connection
+
+
+def closed(bench: Bench, connection: sqlite3.Connection, path: Path) -> None:
+    """Close a connection, with its settings noted before and its database weighed afterwards."""
+    bench.extra["pragmas"] = {name: connection.execute(f"PRAGMA {name}").fetchone()[0] for name in PRAGMAS}
+    connection.close()
+    bench.weigh(path)
 
 
 @contextlib.contextmanager
@@ -83,20 +85,14 @@ def saving(bench: Bench, path: Path | None = None) -> Generator[Save]:
             connection.execute(INSERT, (run, node, state.model_dump_json()))
 
     yield save
-    connection.close()
-    bench.weigh(path)
+    closed(bench, connection, path)
 
 
-def nothing(_: int) -> None:
-    """What a step does before its own work."""
-
-
-def count(limit: int, save: Save, begins: Callable[[int], None] = nothing) -> CounterState:
+def count(limit: int, save: Save) -> CounterState:
     """Count to the limit; the state is validated after each step and handed to `save` whole."""
     state = CounterState(limit=limit)
     while state.count < limit:
-        begins(state.count)
-        state = after(state, step(state))
+        state = step(state)
         save("r", "step", state)
     return state
 
@@ -111,15 +107,21 @@ def w1(bench: Bench) -> int:
 
 def w2(bench: Bench) -> int:
     bench.need("sqlite")
-
-    def flush(_: int) -> None:
-        bench.flush_beside()
-
-    begins = flush if bench.options.variant == "beside" else nothing
     for limit, clock in bench.rounds(WARM_UP):
         with saving(bench) as save, clock():
-            assert count(limit, save, begins).count == limit
+            given = with_flushes(save, bench) if bench.options.variant == "beside" else save
+            assert count(limit, given).count == limit
     return bench.n
+
+
+def with_flushes(save: Save, bench: Bench) -> Save:
+    """The same, with a bare flush before each."""
+
+    def save_too(run: str, node: str, state: BaseModel) -> None:
+        bench.flush_beside()
+        save(run, node, state)
+
+    return save_too
 
 
 def talk(limit: int, save: Save) -> ChatState:
@@ -231,7 +233,7 @@ async def count_among(run: str, limit: int, save: Callable[[str, str, BaseModel]
     """W5: one run of many; the others have their turn while it is saved."""
     state = CounterState(limit=limit)
     while state.count < limit:
-        state = after(state, step(state))
+        state = step(state)
         await save(run, "step", state)
     return state.count
 
@@ -259,11 +261,10 @@ def w5(bench: Bench) -> int:
         if writer:
             await writer.close()
             bench.extra["commits"] = writer.commits
-        connection.close()
+        closed(bench, connection, path)
         return counts
 
     assert asyncio.run(all_at_once()) == [steps] * bench.n
-    bench.weigh(path)
     return bench.n * steps
 
 
@@ -273,7 +274,12 @@ def w6(bench: Bench) -> int:
     path = bench.crashed_database()
     if bench.options.crash_at is not None:
         with saving(bench, path) as save:
-            count(bench.n + 1, save, bench.begins)
+
+            def save_and_begin(run: str, node: str, state: CounterState) -> None:
+                save(run, node, state)
+                bench.begins(state.count)
+
+            count(bench.n + 1, save_and_begin)
         raise AssertionError("the run was to die inside its last step")
     with saving(bench) as save:
         count(WARM_UP, save)
@@ -282,11 +288,10 @@ def w6(bench: Bench) -> int:
         (last,) = connection.execute("SELECT state FROM step ORDER BY id DESC LIMIT 1").fetchone()
         state = CounterState.model_validate_json(last)
         bench.begins(state.count)
-        state = after(state, step(state))
+        state = step(state)
         with connection:
             connection.execute(INSERT, ("r", "step", state.model_dump_json()))
-    connection.close()
-    bench.weigh(path)
+    closed(bench, connection, path)
     assert state.count == bench.n + 1
     return 1
 
@@ -301,7 +306,7 @@ def w9(bench: Bench) -> int:
         built = time.perf_counter()
         state, name = CounterState(limit=bench.n), names[0] if names else None
         while name is not None:
-            state = after(state, nodes[name](state))
+            state = nodes[name](state)
             name = edges[name]
         done = time.perf_counter()
     bench.extra |= {"build_s": round(built - start, 6), "run_s": round(done - built, 6)}
