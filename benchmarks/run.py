@@ -42,7 +42,6 @@ FULL = (
     *("W4::100", "W4", "W4::10000", "W4:sqlite:100", "W4:sqlite", "W5::50", "W5"),
     *("W6::1000", "W6", "W6::100000", "W7", "W8", "W9::200", "W9"),
 )
-ON_DISK = ("W2::100", "W2", "W3::100", "W3", "W4:sqlite:100", "W4:sqlite", "W5::50", "W5", "W6::1000", "W6")
 A_DISK = 20e-6  # seconds; where a flush takes less, it reaches no disk
 HEAD = ("side", "median s", "min", "max", "cpu s", "steps/s", "rss MB", "db bytes", "x floor")
 ROW = "  {:22} {:>10} {:>9} {:>9} {:>8} {:>10} {:>7} {:>11} {:>8}"
@@ -234,13 +233,15 @@ def parsed() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("jobs", nargs="*", type=Job.parse, metavar="WORKLOAD")
-    parser.add_argument(
-        "--full", action="store_true", help="all sizes, and flushes counted; of further --dir the stored"
-    )
+    parser.add_argument("--full", action="store_true", help="all sizes, and flushes counted")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--sync", choices=["native", "off", "normal", "full"], default="native")
     parser.add_argument(
-        "--dir", dest="dirs", action="append", type=Path, help="where databases are made; may be repeated"
+        "--dir",
+        dest="dirs",
+        action="append",
+        type=Path,
+        help="where databases are made; in further places, only what stores something is run",
     )
     parser.add_argument("--timeout", type=float, default=60.0, help="seconds for one run")
     parser.add_argument("--patience", type=float, default=15.0, help="seconds of one side for all runs of a workload")
@@ -254,11 +255,11 @@ def main() -> int:
     """Run what the command line asks for."""
     options = parsed()
     sides = [*own_sides(), *options.peers, *options.sides]
-    first = options.jobs or [Job.parse(job) for job in (FULL if options.full else ALL)]
-    further = options.jobs or [Job.parse(job) for job in ON_DISK]
-    places = options.dirs or [None]
-    tables = [measured(further if number else first, sides, place, options) for number, place in enumerate(places)]
-    counted = flushes(sides, places[0]) if options.full else {}
+    jobs = options.jobs or [Job.parse(job) for job in (FULL if options.full else ALL)]
+    stored = [job for job in jobs if job.store == "sqlite"]
+    first, *further = options.dirs or [None]
+    tables = [measured(jobs, sides, first, options), *(measured(stored, sides, place, options) for place in further)]
+    counted = flushes(sides, first) if options.full else {}
     text = page(tables, counted, sync=options.sync)
     if options.markdown == "-":
         print(text)
