@@ -149,21 +149,18 @@ def row(name: str, lines: Sequence[Line], floor: Sequence[Line]) -> str:
 
 def compare(job: Job, sides: Sequence[Side], before: Sequence[Row], folder: Path, options: argparse.Namespace) -> Row:
     """Run a job by all sides in turn and print their rows; a side that has used up the patience leaves the turns."""
-    lines: dict[str, list[Line]] = {}
-    used: dict[str, float] = {}
-    for side in sides:
-        if side.only in ("", job.workload):
-            too_long = expected(side, job, before) > options.patience
-            reason = f"not run: by a smaller size it would take over {options.patience:g} s"
-            lines[side.name] = [without("not run", reason)] if too_long else []
+    too_slow = without("not run", f"not run: by a smaller size it would take over {options.patience:g} s")
+    sides = [side for side in sides if side.only in ("", job.workload)]
+    lines = {side.name: [too_slow] if expected(side, job, before) > options.patience else [] for side in sides}
+    spent = dict.fromkeys(lines, 0.0)
     for _ in range(options.runs):
         for side in sides:
-            own = lines.get(side.name)
-            if own is None or used.get(side.name, 0.0) > options.patience or (own and own[-1]["seconds"] is None):
+            own = lines[side.name]
+            if spent[side.name] > options.patience or (own and own[-1]["seconds"] is None):
                 continue
             start = time.perf_counter()
             own.append(run_once(side, job, folder, options))
-            used[side.name] = used.get(side.name, 0.0) + time.perf_counter() - start
+            spent[side.name] += time.perf_counter() - start
     print(f"{job.workload} n={job.n} store={job.store} sync={options.sync} runs={options.runs}")
     print(ROW.format(*HEAD))
     for name, own in lines.items():
