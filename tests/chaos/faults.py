@@ -253,31 +253,31 @@ def _one(subject: str, plan: Plan, folder: Path, tally: Tally, chance: random.Ra
     with ExitStack() as stack:
         if plan.is_deep:
             stack.enter_context(memory.failing(path, disk.refuses))
-        error = _outcome(lambda: start(subject, sealed(store, keys.all), effects))
+        error = outcome(lambda: start(subject, sealed(store, keys.all), effects))
         if chance.random() < 0.5:
             # The disk is still bad while the store is closed, which never raises.
             tally.faults += [
-                f"closing: {wrong}" for wrong in _untold(_outcome(lambda: run_blocking(store.close())), plan)
+                f"closing: {wrong}" for wrong in untold(outcome(lambda: run_blocking(store.close())), plan)
             ]
     disk.plan = None
     tally.figures.update(
         {"runs": 1, "encrypted": bool(keys.all), "operations failed": plan.hits, "errors told": error is not None}
     )
     tally.figures["most ms in a call"] = max(tally.figures["most ms in a call"], int((time.monotonic() - began) * 1000))
-    tally.faults += _untold(error, plan)
+    tally.faults += untold(error, plan)
     if chance.random() < 0.5:
         run_blocking(store.close())
         store = SQLiteStore(path)
     keys.rotate()
     audit.look("after the faults")
-    again = _outcome(lambda: resumed(subject, sealed(store, keys.all), effects))
+    again = outcome(lambda: resumed(subject, sealed(store, keys.all), effects))
     if again is not None:
         tally.faults.append(f"on a good disk again, resume says {again!r}")
     run_blocking(store.close())
     audit.look_at_end("at the end")
 
 
-def _untold(error: BaseException | None, plan: Plan) -> list[str]:
+def untold(error: BaseException | None, plan: Plan) -> list[str]:
     """What is wrong with an error: it must be a `StoreError` that says what to do about what happened."""
     if error is None:
         return []
@@ -289,7 +289,7 @@ def _untold(error: BaseException | None, plan: Plan) -> list[str]:
     return []
 
 
-def _outcome(call: Callable[[], object]) -> BaseException | None:
+def outcome(call: Callable[[], object]) -> BaseException | None:
     """How a call ends; of an error a copy without what it refers to, for its tracebacks would keep leases alive."""
     ended: list[BaseException | None] = []
 
