@@ -161,7 +161,7 @@ class Play:
         with Worker(advance, folder, runs) as worker:
             assert worker.hear() == "begins"
             enough = int(chance.uniform(0.05, 0.9) * runs * len(STEPS))
-            while records_in(folder / "runs.db") < enough:
+            while steps_in(folder / "runs.db") < enough:
                 time.sleep(0.01)
             worker.kill()
 
@@ -188,9 +188,9 @@ def recorded(path: Path) -> set[str]:
     return {str(key) for (key,) in _asked(path, question)}
 
 
-def records_in(path: Path) -> int:
-    """How many records are stored."""
-    return sum(int(str(number)) for (number,) in _asked(path, "SELECT count(*) FROM records"))
+def steps_in(path: Path) -> int:
+    """How many steps are stored."""
+    return sum(int(str(number)) for (number,) in _asked(path, "SELECT count(*) FROM records WHERE kind = 'done'"))
 
 
 def _asked(path: Path, question: str) -> list[tuple[object, ...]]:
