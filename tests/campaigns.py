@@ -54,7 +54,7 @@ FULL: Final[Mapping[str, str]] = {
     "race": "tests.chaos race --rounds 4600",  # 100,000 records
     "frozen": "tests.chaos frozen --rounds 500",
     "clock": "tests.chaos clock --rounds 200",
-    "crowd": "tests.chaos crowd --rounds 500",  # five crowds of 10,000 runs
+    "crowd": "tests.chaos crowd --rounds 1000",  # ten crowds of 10,000 runs
     "long": "tests.chaos long --rounds 100",  # 100,000 steps
     "soak": "tests.chaos soak --rounds 3600",
     "kills": "tests.kill --kills 5000",

@@ -128,14 +128,12 @@ class Play:
         self._pace = 0.0
 
     def cases(self, rounds: int) -> Iterable[str]:
-        """As many runs in each case as a hundred of them are a round, and no more than ten thousand; both by turns."""
-        left = 100 * rounds
-        for number, how in enumerate(itertools.cycle(("calm", "killed"))):
-            if left <= 0:
-                return
-            runs = min(left, RUNS)
-            left -= runs
-            yield f"{number} {runs} {how}"
+        """Both kinds by turns, with fifty runs for each round, and ten thousand at most."""
+        numbers = itertools.count()
+        for rest in range(rounds, 0, -2 * RUNS // 100):
+            runs = min(50 * rest, RUNS)
+            yield f"{next(numbers)} {runs} calm"
+            yield f"{next(numbers)} {runs} killed"
 
     def play(self, case: str, folder: Path) -> Tally:
         """Let a crowd run, be it killed or not."""

@@ -37,6 +37,8 @@ NO_LIMITS: Final = Limits(steps=None)
 
 SOON: Final = 0.2
 """Seconds of a processor within which a killed run goes on; once more for each megabyte of its state."""
+EMPTY: Final = 64 * 1024
+"""Bytes that a store takes with nothing in it."""
 MOST_OF_A_STEP: Final = 250
 """Bytes that a step takes on the disk at most, beside what it appends."""
 MOST_OF_A_BYTE: Final = 3.0
@@ -160,7 +162,7 @@ def _wrong(resumed: Resumed, laps: int, deadly: int, *, grows: bool) -> Iterable
 
 
 def _measure(tally: Tally, path: Path, steps: int, text: str, resumed: Resumed) -> None:
-    size, appended = path.stat().st_size, len(text) * (steps // 2)
+    size, appended = path.stat().st_size - EMPTY, len(text) * (steps // 2)
     if (integrity := integrity_of(path)) != "ok":
         tally.faults.append(f"SQLite says that its file is damaged: {integrity}")
     kind = "growing" if text else "counting"
