@@ -27,6 +27,7 @@ CAMPAIGNS: Final[Mapping[str, Words]] = {
     "faults": lambda rounds: f"tests.chaos faults --rounds {rounds} --seconds {rounds}",
     "power": lambda rounds: f"tests.chaos power --rounds {rounds} --seconds {rounds}",
     "upgrade": lambda rounds: f"tests.chaos upgrade --rounds {rounds} --seconds {rounds}",
+    "remove": lambda rounds: f"tests.chaos remove --rounds {rounds} --seconds {rounds}",
     "space": lambda rounds: f"tests.chaos space --rounds {rounds} --seconds {rounds}",
     "race": lambda rounds: f"tests.chaos race --rounds {rounds} --seconds {rounds}",
     "frozen": lambda rounds: f"tests.chaos frozen --rounds {rounds} --seconds {rounds}",
@@ -50,6 +51,7 @@ FULL: Final[Mapping[str, str]] = {
     "faults": "tests.chaos faults --rounds 2200",  # 10,000 operations
     "power": "tests.chaos power --rounds 4300",  # 5,000 cuts
     "upgrade": "tests.chaos upgrade --rounds 1000",
+    "remove": "tests.chaos remove --rounds 1000",
     "space": "tests.chaos space --rounds 200",
     "race": "tests.chaos race --rounds 4600",  # 100,000 records
     "frozen": "tests.chaos frozen --rounds 500",

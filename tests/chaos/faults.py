@@ -115,6 +115,10 @@ def possible() -> list[str]:
     return [name for name, fault in FAULTS.items() if memory.AVAILABLE or fault.kind not in DEEP]
 
 
+SHALLOW: Final = [name for name in possible() if FAULTS[name].kind not in DEEP]
+"""Those of the disk, without those of shared memory."""
+
+
 class Plan:
     """Decides which operations fail. May be asked from any thread.
 

@@ -89,6 +89,12 @@ def test_an_upgrade_is_done_or_not(quick_path: Path) -> None:
     assert tally.figures["processes"] >= 4
 
 
+def test_a_run_is_deleted_or_not(quick_path: Path) -> None:
+    """Whatever fails meanwhile, it is there with all its records or gone, and the others are as they were."""
+    tally = hold("remove", list(campaign_of("remove", SEED).cases(6)), quick_path, loses=False)
+    assert tally.figures["cuts"] >= 3
+
+
 def test_a_crowd_of_runs_gets_through(quick_path: Path) -> None:
     """All at once in one process, which is killed in the middle or is not: each step is recorded, none is run again."""
     tally = hold("crowd", ["0 300 calm", "1 300 killed"], quick_path, loses=False)

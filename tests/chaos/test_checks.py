@@ -14,7 +14,7 @@ from flowagent.core.loops import run_blocking
 from flowagent.core.records import Record
 from flowagent.errors import StoreError
 from flowagent.stores import SQLiteStore
-from tests.chaos import crowd, memory, power, soak, upgrade
+from tests.chaos import crowd, memory, power, remove, soak, upgrade
 from tests.chaos.campaign import Tally, main
 from tests.chaos.faults import FAULTS, Disk, Nth
 from tests.chaos.power import Image
@@ -140,3 +140,19 @@ def test_an_upgrade_that_is_half_done_is_seen(quick_path: Path) -> None:
         connection.close()
         assert old.look("now") is True
     assert [fault.partition(" has ")[0] for fault in old.tally.faults] == ["now format 1", "now records are others"]
+
+
+def test_a_run_that_is_half_deleted_is_seen(quick_path: Path) -> None:
+    """A record of it that is gone, one of another run, and records of no run at all."""
+    full = remove.Full(quick_path, random.Random(1))
+    assert (full.look("before"), full.tally.faults) == (True, [])
+    connection = apsw.Connection(str(full.path))
+    connection.pragma("foreign_keys", False)
+    connection.execute(
+        "DELETE FROM records WHERE run = (SELECT key FROM runs WHERE run_id = ?) AND seq = 1", (full.run_id,)
+    )
+    connection.execute("DELETE FROM runs WHERE run_id = 'trip-done'")
+    connection.close()
+    assert full.look("now") is True
+    told = [fault.partition(", and there")[0] for fault in full.tally.faults]
+    assert told == ["now the runs ['trip-done'] are others", f"now a part of run `{full.run_id}` is gone"]

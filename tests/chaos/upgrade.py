@@ -51,8 +51,6 @@ STEPS: Final = (
     "DROP TABLE older",
 )
 
-_FAILING: Final = [name for name in faults.possible() if faults.FAULTS[name].kind not in faults.DEEP]
-
 
 @contextlib.contextmanager
 def newer() -> Generator[int]:
@@ -121,7 +119,9 @@ class Old:
 
     def fail(self) -> None:
         """Let an operation fail."""
-        plan = faults.Nth(self._chance.choice(_FAILING), self._chance.randint(1, 20), on=self._chance.random() < 0.5)
+        plan = faults.Nth(
+            self._chance.choice(faults.SHALLOW), self._chance.randint(1, 20), on=self._chance.random() < 0.5
+        )
         disk = faults.Disk(plan)
         error = faults.outcome(lambda: self._opened(self.path, disk))
         self.tally.faults += faults.untold(error, plan)
