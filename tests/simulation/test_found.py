@@ -206,3 +206,73 @@ async def test_a_stream_of_a_run_that_fails_may_be_left(caplog: pytest.LogCaptur
     gc.collect()
     assert (await g.load("r-1", store=store)).status == "failed"
     assert caplog.text == ""
+
+
+class Items(State):
+    items: list[int] = [0, 1, 2]
+    done: list[int] = []
+
+
+async def test_items_that_are_called_off_are_not_called_again_by_the_same_call() -> None:
+    """They stop one after the other, and none is started anew meanwhile, only to be called off again."""
+    g = Graph("g", Items)
+    calls: list[int] = []
+    broken = [True]
+
+    @g.map(over="items", into="done")
+    async def work(item: int) -> int:
+        calls.append(item)
+        if not broken or calls.count(item) > 1:
+            return item
+        try:
+            await asyncio.sleep(0)
+            if item == 0:
+                raise ValueError("broken")
+            await asyncio.Event().wait()
+        finally:
+            for _ in range(item):
+                await asyncio.sleep(0)
+        raise AssertionError
+
+    g.chain("START", work, "END")
+    store = MemoryStore()
+    with pytest.raises(RunFailed):
+        await g.run(run_id="r-1", store=store, on_failure="cancel")
+    assert calls == [0, 1, 2]
+    broken.clear()
+    run = await g.resume("r-1", store=store)
+    assert (run.status, run.state.done, sorted(calls)) == ("completed", [0, 1, 2], [0, 0, 1, 1, 2, 2])
+
+
+async def test_what_is_called_off_may_take_its_time_to_stop() -> None:
+    """Others that stop earlier do not interrupt it: it is cancelled once."""
+    g = Graph("g", Log)
+    told: list[str] = []
+
+    async def until_called_off(name: str, turns: int) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            told.append(f"{name} has cleaned up")
+
+    @g.node
+    async def quick(log: Log) -> None:
+        await until_called_off("quick", 0)
+
+    @g.node
+    async def slow(log: Log) -> None:
+        await until_called_off("slow", 9)
+
+    @g.node
+    async def bad(log: Log) -> None:
+        await asyncio.sleep(0)
+        raise ValueError("broken")
+
+    for node in (quick, slow, bad):
+        g.chain("START", node, "END")
+    with pytest.raises(RunFailed) as caught:
+        await g.run(run_id="r-1", store=MemoryStore(), on_failure="cancel")
+    assert [error.task for error in caught.value.errors] == ["bad"]
+    assert told == ["quick has cleaned up", "slow has cleaned up"]
