@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 import gc
 import random
-from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Annotated, Any, Literal, TypeVar
 
 import pytest
 
 from flowagent import Context, Graph, Retry, State, Update, append
 from flowagent.core.events import RunEnded
-from flowagent.core.records import Record, Snapshot, Status
+from flowagent.core.records import Past, Record, Snapshot, Status
 from flowagent.errors import RunFailed, StoreError
 from flowagent.stores import MemoryStore
 from flowagent.stores.base import Lease
 from tests.simulation.loop import Clock
 from tests.simulation.world import simulated
+
+T = TypeVar("T")
 
 
 class Log(State):
@@ -276,3 +278,90 @@ async def test_what_is_called_off_may_take_its_time_to_stop() -> None:
         await g.run(run_id="r-1", store=MemoryStore(), on_failure="cancel")
     assert [error.task for error in caught.value.errors] == ["bad"]
     assert told == ["quick has cleaned up", "slow has cleaned up"]
+
+
+class Asking(Log):
+    answer: str = ""
+
+
+def asking() -> Graph[Asking, object]:
+    """A graph that asks one question."""
+    g = Graph("g", Asking)
+    g.gate("ask", question="?", into="answer")
+    g.chain("START", "ask", "END")
+    return g
+
+
+class Meanwhile(MemoryStore):
+    """A store in which something happens when it is asked for something, before or after it does that.
+
+    Args:
+        when: the method, once.
+        after: whether it happens after what was asked for is done.
+    """
+
+    def __init__(self, when: str, *, after: bool = False) -> None:
+        super().__init__()
+        self.happens: Callable[[], Awaitable[object]] | None = None
+        self._when = when
+        self._after = after
+
+    async def request_cancel(self, run_id: str) -> bool:
+        return await self._around("request_cancel", super().request_cancel(run_id))
+
+    async def resume(self, run_id: str, *, blocking: bool = False) -> tuple[Lease | None, Past]:
+        return await self._around("resume", super().resume(run_id, blocking=blocking))
+
+    async def append(self, lease: Lease, records: Sequence[Record], **options: Any) -> None:
+        await self._around("append", super().append(lease, records, **options))
+
+    async def _around(self, what: str, work: Coroutine[Any, Any, T]) -> T:
+        happens, self.happens = (None, self.happens) if what != self._when else (self.happens, None)
+        if happens is not None and not self._after:
+            await happens()
+        done = await work
+        if happens is not None and self._after:
+            await happens()
+        return done
+
+
+async def test_a_run_that_is_completed_while_it_is_being_cancelled_is_not_touched() -> None:
+    """So that it stays completed, whatever becomes of who wanted to cancel it."""
+    g = asking()
+    store = Meanwhile("request_cancel")
+    await g.run(run_id="r-1", store=store)
+    store.happens = lambda: g.resume("r-1", answers={"ask": "yes"}, store=store)
+    assert (await g.cancel("r-1", store=store)).status == "completed"
+    assert (await store.info("r-1")).epoch == 2, "nobody has taken hold of it to cancel it"
+
+
+async def test_a_run_that_comes_to_wait_while_it_is_being_cancelled_is_cancelled() -> None:
+    """Its owner was asked too late to see it, and says that it waits; then it is cancelled all the same."""
+    g = asking()
+    store = Meanwhile("append", after=True)
+    calls: list[asyncio.Task[Any]] = []
+
+    async def ask_to_cancel() -> None:
+        calls.append(asyncio.create_task(g.cancel("r-1", store=store)))
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+    async def at_the_end() -> None:
+        store.happens = ask_to_cancel
+
+    store.happens = at_the_end  # the first append is that of the question, the second one that of the end
+    assert (await g.run(run_id="r-1", store=store)).status == "waiting"
+    assert (await calls[0]).status == "cancelled"
+    assert (await g.load("r-1", store=store)).status == "cancelled"
+
+
+async def test_a_run_that_cannot_be_cancelled_stands_as_it_stood() -> None:
+    """What waits goes on waiting when the store cannot save that it is cancelled."""
+    g = asking()
+    store = Failing(0)
+    await g.run(run_id="r-1", store=store)
+    store.failures = 1
+    with pytest.raises(StoreError, match="the disk is full"):
+        await g.cancel("r-1", store=store)
+    run = await g.load("r-1", store=store)
+    assert (run.status, len(run.questions)) == ("waiting", 1)
