@@ -128,8 +128,12 @@ async def _start_again(
     if status in ("completed", "waiting"):
         return as_run(place, run_id, position.machine, status, replayed=True, reason=position.reason)
     if status == "cancelled":
-        raise FlowAgentError(f"run `{run_id}` was cancelled; resume({run_id!r}) goes on with it")
-    return await _resume(place, run_id, options, by, Addition(), accept_changes=False)
+        raise _was_cancelled(run_id)
+    return await _resume(place, run_id, options, by, Addition(), accept_changes=False, on_purpose=False)
+
+
+def _was_cancelled(run_id: str) -> FlowAgentError:
+    return FlowAgentError(f"run `{run_id}` was cancelled; resume({run_id!r}) goes on with it")
 
 
 async def resume(
@@ -156,7 +160,14 @@ async def resume(
 
 
 async def _resume(
-    place: Place, run_id: str, options: Options, by: Heard, addition: Addition, *, accept_changes: bool
+    place: Place,
+    run_id: str,
+    options: Options,
+    by: Heard,
+    addition: Addition,
+    *,
+    accept_changes: bool,
+    on_purpose: bool = True,
 ) -> Run[Any]:
     before: Position | None = None
 
@@ -185,7 +196,7 @@ async def _resume(
         if position.machine.final is not None:
             return completed(position)
         lease, past = await _taken_again(place.store, run_id)
-    position = await _told(place, lease, past, position_of, addition)
+    position = await _told(place, lease, past, position_of, addition, on_purpose=on_purpose)
     if (status := standing(position.machine)) is not None:
         await let_go(place.store, lease, status)
         return _finished(place, run_id, position.machine, status, options, replayed=True)
@@ -199,10 +210,14 @@ async def _told(
     past: Past,
     position_of: Callable[[Past], Awaitable[Position]],
     addition: Addition,
+    *,
+    on_purpose: bool,
 ) -> Position:
     """A run that is held, told what is added; if that cannot be, it is let go of as it stood."""
-    stood = settled(past.info.status)
+    first, stood = lease.next_seq, settled(past.info.status)
     try:
+        if stood == "cancelled" and not on_purpose:  # since `run` has looked
+            raise _was_cancelled(lease.run_id)
         position = await position_of(past)
         stood = stood or position.status
         if position.machine.final is not None:
@@ -212,7 +227,7 @@ async def _told(
             await place.store.append(lease, records)
     except BaseException:
         with contextlib.suppress(RunConflict, StoreError):  # the error that is raised is the one to tell
-            await let_go(place.store, lease, stood)
+            await let_go(place.store, lease, stood if lease.next_seq == first else None)
         raise
     return position
 

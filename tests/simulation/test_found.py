@@ -13,7 +13,7 @@ import pytest
 from flowagent import Context, Graph, Retry, State, Update, append
 from flowagent.core.events import RunEnded
 from flowagent.core.records import Past, Record, Snapshot, Status
-from flowagent.errors import RunFailed, StoreError
+from flowagent.errors import FlowAgentError, RunFailed, StoreError
 from flowagent.stores import MemoryStore
 from flowagent.stores.base import Lease
 from tests.simulation.loop import Clock
@@ -365,3 +365,31 @@ async def test_a_run_that_cannot_be_cancelled_stands_as_it_stood() -> None:
         await g.cancel("r-1", store=store)
     run = await g.load("r-1", store=store)
     assert (run.status, len(run.questions)) == ("waiting", 1)
+
+
+async def test_a_run_that_is_cancelled_before_another_call_takes_hold_of_it_does_not_go_on() -> None:
+    """Who starts it again has looked before that, and is told that it was cancelled."""
+    g = asking()
+    store = Meanwhile("resume")
+    await g.run(run_id="r-1", store=store)
+    await store.release(await store.claim("r-1"))  # somebody who died
+    store.happens = lambda: g.cancel("r-1", store=store)
+    with pytest.raises(FlowAgentError, match="was cancelled"):
+        await g.run(run_id="r-1", store=store)
+    assert (await g.load("r-1", store=store)).status == "cancelled"
+
+
+async def test_a_run_does_not_wait_for_an_answer_that_is_stored() -> None:
+    """A call that is cancelled while its answer is being stored leaves an interrupted run, not one that waits."""
+    g = asking()
+    store = Meanwhile("append", after=True)
+    await g.run(run_id="r-1", store=store)
+
+    async def be_cancelled() -> None:
+        raise asyncio.CancelledError
+
+    store.happens = be_cancelled
+    with pytest.raises(asyncio.CancelledError):
+        await g.resume("r-1", answers={"ask": "yes"}, store=store)
+    assert (await g.load("r-1", store=store)).status == "interrupted"
+    assert (await g.run(run_id="r-1", store=store)).state.answer == "yes"
