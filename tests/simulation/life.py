@@ -168,7 +168,9 @@ class Life:
         store = self._store(options, stores)
         with contextlib.suppress(StoreError, RunConflict, RunFailed, AnswerError, RunNotFound):
             if options.trouble.kind == "ask to cancel":
-                await self.subject.graph.cancel(RUN, store=store)
+                run = await self.subject.graph.cancel(RUN, store=store)
+                if run.status not in ("completed", "cancelled"):
+                    self.ledger.faults.append(f"{options}: a run that was cancelled is {run.status}")
             else:
                 await self._call(options, store)
 

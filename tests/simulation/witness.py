@@ -41,19 +41,41 @@ class Witness(Counting):
         self._attempts[task] += 1
         return self._attempts[task]
 
-    def leave(self, ctx: Context[Effects, Any], part: str) -> None:
-        """A call is made."""
-        call = f"{ctx.task_id}#{part}" if part else ctx.task_id
+    def work(self, ctx: Context[Effects, Any], part: str = "") -> None:
+        """A call begins: what it does comes a moment later, as in `Effects`."""
+        self._begin(ctx, part)
+        super().work(ctx, part)
+
+    async def work_beside(self, ctx: Context[Effects, Any], part: str = "") -> None:
+        """`work` that lets others work meanwhile."""
+        self._begin(ctx, part)
+        await super().work_beside(ctx, part)
+
+    def _begin(self, ctx: Context[Effects, Any], part: str) -> None:
+        call = _call(ctx, part)
         faults, stored = self._ledger.faults, self._ledger.stored
         if ctx.key != f"{ctx.run_id}/{ctx.task_id}":
             faults.append(f"`{call}` was called with the key `{ctx.key}`")
-        if {call, ctx.task_id} & stored:
-            faults.append(f"`{call}` was recorded, and was called again")
-        if call in self._once and call in self.calls:
-            faults.append(f"`{call}` must not be called twice, and was")
+        self._refuse_recorded(ctx, call)
         if missing := set(self._needed_by(call)) - stored - self._ledger.failed:
             faults.append(f"`{call}` was called before {sorted(missing)} was acknowledged")
+
+    def leave(self, ctx: Context[Effects, Any], part: str) -> None:
+        """A call does what it does.
+
+        One in a thread goes on when its attempt is over: nothing can stop it, and what it does comes late.
+        """
+        call = _call(ctx, part)
+        attempt: Any = ctx._port
+        if not attempt.is_over:
+            self._refuse_recorded(ctx, call)
+        if call in self._once and call in self.calls:
+            self._ledger.faults.append(f"`{call}` must not be called twice, and was")
         self.calls.append(call)
+
+    def _refuse_recorded(self, ctx: Context[Effects, Any], call: str) -> None:
+        if {call, ctx.task_id} & self._ledger.stored:
+            self._ledger.faults.append(f"`{call}` was recorded, and was called again")
 
     def has_done(self, task: str) -> bool:
         """Whether a task was called."""
@@ -62,3 +84,7 @@ class Witness(Counting):
     def _write(self, line: bytes) -> None:
         """Somebody does a task's work by hand."""
         self.calls.append(line.decode().rpartition(" ")[0])
+
+
+def _call(ctx: Context[Effects, Any], part: str) -> str:
+    return f"{ctx.task_id}#{part}" if part else ctx.task_id
