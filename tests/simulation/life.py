@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 from flowagent import Limits, Run
 from flowagent.core import loops
 from flowagent.core.loops import run_blocking
-from flowagent.core.policies import OnFailure
+from flowagent.core.policies import Durability, OnFailure
 from flowagent.core.records import Record
 from flowagent.errors import AnswerError, RunConflict, RunFailed, RunNotFound, StoreError
 from flowagent.stores import MemoryStore, Store
@@ -69,6 +69,7 @@ class Options:
         order: the order in which callbacks run.
         own_loop: whether the loop is flowagent's own, as it is for sync callers.
         on_failure: see `Graph.run`.
+        durability: see `Graph.run`.
         weather: what the store does.
         trouble: what happens to the process.
     """
@@ -76,6 +77,7 @@ class Options:
     order: Order = "asked"
     own_loop: bool = False
     on_failure: OnFailure = "finish"
+    durability: Durability = "step"
     weather: Weather = CALM
     trouble: Trouble = NOTHING
 
@@ -110,6 +112,7 @@ class Life:
         self.tally.troubles[options.trouble.kind] += 1
         log: list[int] = []
         stores: list[FaultyStore] = []
+        self.witness.is_ahead = options.durability != "exit"
         with simulated(self.clock, self.chance, options.order) as loop:
             work = self._advance(options, log, stores)
             if options.trouble.kind not in ("crash", "cancel twice"):
@@ -182,13 +185,15 @@ class Life:
         """Start the run or go on with it, and answer what it asks."""
         graph, trouble = self.subject.graph, options.trouble
         seconds = 0.001 + trouble.after if trouble.kind == "limit" else None
-        given: dict[str, Any] = {"store": store, "deps": self.witness, "on_failure": options.on_failure}
+        given: dict[str, Any] = {"store": store, "deps": self.witness}
+        given |= {"on_failure": options.on_failure, "durability": options.durability}
         given["limits"] = Limits(steps=None if self._reference else LONGEST, seconds=seconds)
         try:
             run = await graph.load(RUN, store=store)
         except RunNotFound:
             run = None
         while True:
+            self.witness.begun = None if trouble.kind == "rival" else set()
             answers = {} if run is None else self.subject.answers_to(run, self.witness)
             if trouble.kind == "leave":
                 if not await self._watch(run, answers, trouble.at, given):
@@ -251,6 +256,9 @@ class Life:
             self.ledger.faults.append(f"the next number is {info.next_seq} after {len(records)} records")
         if info.status != "completed" and records[-1].kind == "ended" and b'"completed"' in records[-1].data:
             self.ledger.faults.append(f"{options}: the run is {info.status} after {records[-1]}")
+        run = self._now(self.subject.graph.load(RUN, store=self.inner))
+        if (run.status == "waiting" and not run.questions) or (run.status == "failed" and not run.errors):
+            self.ledger.faults.append(f"{options}: the run is {run.status}, and has neither questions nor errors")
         return info.status == "completed"
 
     # -- the end ---------------------------------------------------------------------------------------------------

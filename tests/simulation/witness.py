@@ -24,6 +24,8 @@ class Witness(Counting):
 
     Attributes:
         calls: each call, in order.
+        begun: the calls and their attempts by the call of the graph that is under way; None if there may be two.
+        is_ahead: whether what a call follows from must be acknowledged before it: not at durability `exit`.
     """
 
     def __init__(
@@ -35,6 +37,8 @@ class Witness(Counting):
         self._once = once
         self._attempts: Counter[str] = Counter()
         self.calls: list[str] = []
+        self.begun: set[tuple[str, int]] | None = None
+        self.is_ahead = True
 
     def count(self, task: str) -> int:
         """How often a task was called, this time included."""
@@ -57,7 +61,12 @@ class Witness(Counting):
         if ctx.key != f"{ctx.run_id}/{ctx.task_id}":
             faults.append(f"`{call}` was called with the key `{ctx.key}`")
         self._refuse_recorded(ctx, call)
-        if missing := set(self._needed_by(call)) - stored - self._ledger.failed:
+        if self.begun is not None:
+            if (call, ctx.attempt) in self.begun:
+                faults.append(f"attempt {ctx.attempt} of `{call}` was made twice by one call")
+            self.begun.add((call, ctx.attempt))
+        missing = set(self._needed_by(call)) - stored - self._ledger.failed
+        if self.is_ahead and missing:
             faults.append(f"`{call}` was called before {sorted(missing)} was acknowledged")
 
     def leave(self, ctx: Context[Effects, Any], part: str) -> None:
