@@ -171,11 +171,22 @@ class Life:
         store = self._store(options, stores)
         with contextlib.suppress(StoreError, RunConflict, RunFailed, AnswerError, RunNotFound):
             if options.trouble.kind == "ask to cancel":
+                since = max((seq for seq, _ in self._ends()), default=0)
                 run = await self.subject.graph.cancel(RUN, store=store)
-                if run.status not in ("completed", "cancelled"):
-                    self.ledger.faults.append(f"{options}: a run that was cancelled is {run.status}")
+                # Somebody may have gone on with it since.
+                ends = {run.status} | {status for seq, status in self._ends() if seq >= since}
+                if not ends & {"completed", "cancelled"}:
+                    self.ledger.faults.append(f"{options}: a run was cancelled, and is {run.status}")
             else:
                 await self._call(options, store)
+
+    def _ends(self) -> list[tuple[int, str]]:
+        """What was acknowledged of calls that ended: number and status."""
+        return [
+            (seq, json.loads(record.data)["status"])
+            for seq, record in self.ledger.acknowledged.items()
+            if record.kind == "ended"
+        ]
 
     def _store(self, options: Options, stores: list[FaultyStore]) -> FaultyStore:
         stores.append(FaultyStore(self.inner, self.ledger, self.chance, options.weather))
