@@ -344,8 +344,9 @@ class Engine:
         self._settler.decide_stuck()
         if self.machine.on_failure == "cancel" and self.machine.is_halted():
             for task, flight in self._flights.items():
-                self._called_off.add(task)
-                flight.cancel()
+                if task not in self._called_off:  # once: what takes its time to stop is not interrupted in that
+                    self._called_off.add(task)
+                    flight.cancel()
 
     async def _stop_at(self, status: Status, reason: str) -> None:
         self._stopped, self.reason = status, reason
