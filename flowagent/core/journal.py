@@ -28,7 +28,7 @@ from flowagent.core.scope import Task
 from flowagent.core.secret import masked
 from flowagent.core.topology import Place, Topology
 from flowagent.core.usage import Usage
-from flowagent.core.writes import NOTHING, WriteKind, Writes
+from flowagent.core.writes import NOTHING, WriteKind, Writes, tupled
 from flowagent.errors import ConflictError, StateError, StoreError
 
 _KINDS: Mapping[WriteKind, bytes] = {"set": b"set", "delta": b"delta", "replace": b"replace"}
@@ -286,7 +286,8 @@ def _tell_of_task(machine: Machine, record: Record, data: dict[str, Any], task: 
         case "done":
             assert task.closing or (task.items is None and task.child is None), "what it holds is not over"
             task.attempt = data.get("attempt", 1)
-            machine.finish(task, _writes(schema, data.get("writes", NOTHING)), _ways(task, data["to"]))
+            writes = _writes(schema, data["writes"]) if "writes" in data else NOTHING
+            machine.finish(task, writes, _ways(task, data["to"]))
         case "item":
             codec = task.place.result_codec
             assert codec is not None, "the node maps nothing any more"
@@ -374,7 +375,7 @@ def _holders(machine: Machine, name: str) -> list[Task]:
 
 def _writes(schema: Schema, data: Mapping[str, Any]) -> Writes:
     return {
-        name: loaded_write(schema, name, kind, [to_json(value).decode() for value in values])
+        name: loaded_write(schema, name, kind, [to_json(value) for value in values])
         for name, (kind, values) in data.items()
     }
 
@@ -383,7 +384,10 @@ def _ways(task: Task, to: Sequence[Any]) -> list[Way]:
     topology = task.scope.topology
     ways: list[Way] = []
     for one in to:
-        name, items = (one, ()) if isinstance(one, str) else one
+        if isinstance(one, str):
+            ways.append(tupled(Way, (topology.index[one], ())))
+            continue
+        name, items = one
         place = topology.places[topology.index[name]]
         codec = place.item_codec
         sent = [to_json(value) for value in items]

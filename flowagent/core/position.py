@@ -24,7 +24,7 @@ from flowagent.core.schema import Schema
 from flowagent.core.scope import Scope, Task
 from flowagent.core.topology import Topology
 from flowagent.core.usage import Usage
-from flowagent.core.writes import Values, Write, Writes, applied
+from flowagent.core.writes import Values, Write, Writes, applied, tupled
 from flowagent.errors import StateError
 
 Data: TypeAlias = dict[str, Any]
@@ -308,11 +308,13 @@ def _dumped_writes(schema: Schema, writes: Writes) -> Data:
 
 
 def _loaded_writes(schema: Schema, data: Data) -> Writes:
-    return {name: loaded_write(schema, name, kind, datas) for name, (kind, datas) in data.items()}
+    return {
+        name: loaded_write(schema, name, kind, [one.encode() for one in datas]) for name, (kind, datas) in data.items()
+    }
 
 
-def loaded_write(schema: Schema, name: str, kind: Any, datas: Sequence[str]) -> Write:
-    """A write from its JSON.
+def loaded_write(schema: Schema, name: str, kind: Any, datas: list[bytes]) -> Write:
+    """A write from its JSON, which it keeps.
 
     Raises:
         StateError: the field is no field of the model any more, or the data does not fit it.
@@ -325,4 +327,4 @@ def loaded_write(schema: Schema, name: str, kind: Any, datas: Sequence[str]) -> 
     except ValidationError as error:
         cause = None if field.secret else error
         raise StateError(f"`{name}`: {problems_of(error, field.secret)}") from cause
-    return Write(kind, values, [data.encode() for data in datas])
+    return tupled(Write, (kind, values, datas))

@@ -22,7 +22,7 @@ from flowagent.core.writes import Writes, tupled
 if TYPE_CHECKING:
     from flowagent.stores.base import Lease, Store
 
-_LIGHTEST_SNAPSHOT = 16_384
+_LIGHTEST_SNAPSHOT = 8_192
 """Below so many bytes of records, replaying them is cheaper than a snapshot."""
 
 

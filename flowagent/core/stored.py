@@ -102,7 +102,7 @@ async def read(place: Place, past: Past, on_failure: OnFailure, *, accept_change
         info=past.info,
         machine=machine,
         started=started,
-        weight=(sum(len(record.data) for record in records), len(snapshot.data)),
+        weight=(sum([len(record.data) for record in records]), len(snapshot.data)),
         status=ended.get("status") or standing(machine),
         reason=str(ended.get("reason", "")),
     )

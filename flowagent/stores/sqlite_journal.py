@@ -16,6 +16,7 @@ from zlib import crc32
 import apsw
 
 from flowagent.core.records import FORMAT, Past, Record, RecordKind, Status
+from flowagent.core.writes import tupled
 from flowagent.stores import rules, sqlite_runs, sqlite_snapshots
 from flowagent.stores.sqlite_runs import NUMBERS, Grip, Row, is_whole, run_sum
 
@@ -240,7 +241,7 @@ def _checked(cursor: apsw.Cursor, store: str, row: Row, first: int, until: int, 
                 raise rules.damaged(store, row.run_id, expected, "is missing")
             if not is_whole(total, crc, seq, epoch, kind, data):
                 raise rules.damaged(store, row.run_id, seq, "is damaged (its checksum does not fit)")
-            records.append(Record(seq, kind, data))
+            records.append(tupled(Record, (seq, kind, data)))
             expected += 1
     except UnicodeDecodeError as error:
         raise rules.damaged(store, row.run_id, expected, "is damaged (its kind is no text)") from error
