@@ -103,9 +103,7 @@ async def test_a_batch_has_a_size() -> None:
     await asyncio.sleep(0.01)
     small = [asyncio.ensure_future(threads.do(Call(lambda: None))) for _ in range(600)]
     await asyncio.sleep(0)
-    large: list[asyncio.Future[None]] = []
-    for _ in range(4):
-        large.append(asyncio.ensure_future(threads.do(Large(lambda: None))))
+    large = [asyncio.ensure_future(threads.do(Large(lambda: None))) for _ in range(4)]
     await asyncio.sleep(0)
     gate.set()
     await asyncio.gather(first, *small, *large)
