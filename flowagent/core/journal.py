@@ -26,7 +26,7 @@ from flowagent.core.records import Record
 from flowagent.core.schema import Schema
 from flowagent.core.scope import Task
 from flowagent.core.secret import masked
-from flowagent.core.topology import Place, Topology
+from flowagent.core.topology import Topology
 from flowagent.core.usage import Usage
 from flowagent.core.writes import NOTHING, WriteKind, Writes, tupled
 from flowagent.errors import ConflictError, StateError, StoreError
@@ -60,18 +60,18 @@ def gone(topology: Topology, ways: Sequence[Way]) -> bytes:
     return b"[%b]" % b",".join(parts)
 
 
-Done: TypeAlias = tuple[str, Place, Topology, tuple[str, ...], int, Writes, Sequence[Way], float, float, "Usage | None"]
+Done: TypeAlias = tuple[str, Topology, tuple[str, ...], int, Writes, Sequence[Way], float, float, "Usage | None"]
 """A task is done: what its record will say, taken down when it happened and written as JSON when it is stored.
 
-Its id, its node, the tables of its graph, the ids of the tasks that it came from, the last attempt, its update, where
-it went, when (in seconds since 1970), how long its last attempt took, and what it spent since its last record, if
-anything. A plain tuple, as one is made at every step.
+Its id, the tables of its graph, the ids of the tasks that it came from, the last attempt, its update, where it went,
+when (in seconds since 1970), how long its last attempt took, and what it spent since its last record, if anything. A
+plain tuple, as one is made at every step.
 """
 
 
 def done_json(facts: Done, before: str = "") -> bytes:
     """The record of a task that is done; `before` is the task of the record before, if that was one of these, too."""
-    task, _, topology, parents, attempt, writes, ways, at, seconds, usage = facts
+    task, topology, parents, attempt, writes, ways, at, seconds, usage = facts
     body = b'{"task":%b%b%b%b,"to":%b,"at":%b,"s":%b}' % (
         to_json(task),
         b"" if parents == (before,) else b',"parents":[%b]' % b",".join([to_json(parent) for parent in parents]),

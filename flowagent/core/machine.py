@@ -108,11 +108,11 @@ class Machine:
         if task.index is not None:
             self._finish_sent_item(task, writes)
             return
-        place = task.place
+        place, scope = task.place, task.scope
         if not place.chooses:
             ways = place.ways
-        if len(ways) == 1 and task.scope.is_alone and ways[0].head != _END:
-            self._advance(task, writes, ways[0])
+        if scope.is_alone and len(ways) == 1 and ways[0].head != _END:
+            self._advance(task, scope, place, writes, ways[0])
             return
         if place.chooses and len(ways) > 1:
             ways = sorted(ways, key=lambda way: place.rank[way.head])
@@ -371,15 +371,14 @@ class Machine:
         if scope.owner is not None:
             self._look_around(scope.owner)
 
-    def _advance(self, task: Task, writes: Writes, way: Way) -> None:
+    def _advance(self, task: Task, scope: Scope, place: Place, writes: Writes, way: Way) -> None:
         """What committing comes to for a token that is alone and has one way on, done in place.
 
         All before the new commit is sealed into it, so the first commit becomes it; its arrow points on, and the
         task at its head becomes the next. No join that the token arrives at has anything to wait for. So a linear
         stretch costs neither counting nor searching nor new objects.
         """
-        scope, commit, place, number, arrow = task.scope, task.top, task.place, task.number, task.arrows[0]
-        topology = scope.topology
+        topology, commit, number, arrow = scope.topology, task.top, task.number, task.arrows[0]
         if writes:
             task.values = commit.values = applied(topology.schema.reducers, task.values, writes)
         if place.own_slot is not None:
@@ -614,7 +613,7 @@ class Machine:
         assert handler is not None, "only a failure with a handler is handed over; this is a bug in flowagent"
         if task.scope.is_alone:
             caught = task.failures
-            self._advance(task, NOTHING, Way(handler))
+            self._advance(task, task.scope, task.place, NOTHING, Way(handler))
             task.caught = caught
         else:
             self._commit(task, NOTHING, (Way(handler),), task.failures)

@@ -131,9 +131,7 @@ class Recorder:
         """Add to the next commit that a task is done; see `Done`."""
         parents = task.parents
         ids = (parents[0].id,) if len(parents) == 1 else tuple([parent.id for parent in parents])
-        self.pending.append(
-            (task.id, task.place, task.scope.topology, ids, task.attempt, writes, ways, at, seconds, usage)
-        )
+        self.pending.append((task.id, task.scope.topology, ids, task.attempt, writes, ways, at, seconds, usage))
 
     async def flush(self, *, status: Status | None = None, at_once: bool = False) -> None:
         """Have all records in the store, if this run's durability asks for it now."""
