@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,10 +16,10 @@ from flowagent.core import journal, reasons
 from flowagent.core.attempts import Outcome, run_beside, run_inline, wait_again
 from flowagent.core.events import RunEnded, RunStarted
 from flowagent.core.facts import Question
+from flowagent.core.flights import Flights
 from flowagent.core.foreground import Foreground, Waiting
 from flowagent.core.lane import Lane
 from flowagent.core.listening import NOTHING_CARRIED, Hears
-from flowagent.core.loops import own_loop
 from flowagent.core.machine import Machine
 from flowagent.core.nodes import GateNode
 from flowagent.core.policies import Durability, Limits
@@ -90,10 +89,7 @@ class Engine:
         self._settler = Settler(self.run_id, machine, self._recorder, self.teller, self.purse, clock)
         self._lane = Lane(self, machine, self._settler, self._recorder, own_loop=own_loop)
         self._own_loop = own_loop
-        self._flights: dict[Task, asyncio.Task[Outcome]] = {}
-        self._called_off: set[Task] = set()
-        self._landed: deque[tuple[Task, asyncio.Task[Outcome]]] = deque()
-        self._wake: asyncio.Future[None] | None = None
+        self._flights: Flights[Outcome] = Flights()
         self._foreground = Foreground()
         self._cancel_asked = False
         self._unstored: RunConflict | StoreError | None = None
@@ -218,7 +214,7 @@ class Engine:
         """
         loop, recorder, foreground, task = asyncio.get_running_loop(), self._recorder, self._foreground, outcome.task
         saving = loop.create_task(recorder.flush()) if recorder.pending and recorder.is_ahead else None
-        left = None if self._deadline is None else self._deadline - time.monotonic()
+        left = self._seconds_left()
         timer = None if left is None else loop.call_later(left, foreground.call_off)
         began = time.perf_counter()
         outcome.returned, outcome.error = await foreground.rest(waiting, context)
@@ -247,23 +243,13 @@ class Engine:
 
     def fly(self, task: Task, delay: float) -> None:
         """Attempt a task (again) beside the loop, after a wait in seconds."""
-        context = contextvars.copy_context()
-        context.run(own_loop.set, False)  # a graph that a node runs shares this loop with whatever else is in flight
-        work = wait_again(task, delay) if task.place.function is None else run_beside(self, task, item_of(task), delay)
-        flight = asyncio.get_running_loop().create_task(work, context=context)
-        self._flights[task] = flight
-        flight.add_done_callback(lambda landed: self._note_landing(task, landed))
-
-    def _note_landing(self, task: Task, flight: asyncio.Task[Outcome]) -> None:
-        self._landed.append((task, flight))
-        self._ring()
+        is_ours = task.place.function is None
+        self._flights.start(task, wait_again(task, delay) if is_ours else run_beside(self, task, item_of(task), delay))
 
     def _ring(self) -> None:
-        if self._wake is not None:
-            if not self._wake.done():
-                self._wake.set_result(None)
-        elif self._cancel_asked:
-            self._foreground.call_off()
+        """Somebody asks to cancel: see that the engine, or the call that it awaits, notices."""
+        self._flights.wake()
+        self._foreground.call_off()
 
     def _wake_from_anywhere(self) -> Callable[[], None]:
         loop = asyncio.get_running_loop()
@@ -279,31 +265,20 @@ class Engine:
 
     async def _land(self) -> None:
         """Wait until something in flight has ended, and settle all that has."""
-        if not self._landed and not self._cancel_asked:
-            self._wake = asyncio.get_running_loop().create_future()
-            try:
-                await self._until_woken(self._wake)
-            finally:
-                self._wake = None
+        try:
+            if not self._cancel_asked:
+                await self._flights.landing(self._seconds_left())
+        except TimeoutError:
+            await self._stop_at("limit", reasons.seconds_used_up(self.limits))
         if self._cancel_asked and self._stopped is None:
             await self._stop_at("cancelled", "somebody asked to cancel it")
         self._settle_landed()
 
-    async def _until_woken(self, wake: asyncio.Future[None]) -> None:
-        if self._deadline is None:
-            await wake
-            return
-        try:
-            async with asyncio.timeout(self._deadline - time.monotonic()):
-                await wake
-        except TimeoutError:
-            await self._stop_at("limit", reasons.seconds_used_up(self.limits))
+    def _seconds_left(self) -> float | None:
+        return None if self._deadline is None else self._deadline - time.monotonic()
 
     def _settle_landed(self) -> None:
-        while self._landed:
-            task, flight = self._landed.popleft()
-            self._flights.pop(task, None)
-            self._called_off.discard(task)
+        for task, flight in self._flights.landed():
             if flight.cancelled():
                 self._put_back(task, "was cancelled")
             elif flight.result().again:
@@ -343,10 +318,7 @@ class Engine:
         self._settler.note_unmerged()
         self._settler.decide_stuck()
         if self.machine.on_failure == "cancel" and self.machine.is_halted():
-            for task, flight in self._flights.items():
-                if task not in self._called_off:  # once: what takes its time to stop is not interrupted in that
-                    self._called_off.add(task)
-                    flight.cancel()
+            self._flights.call_off(again=False)  # what takes its time to stop is not interrupted in that
 
     async def _stop_at(self, status: Status, reason: str) -> None:
         self._stopped, self.reason = status, reason
@@ -354,16 +326,12 @@ class Engine:
 
     async def _call_off(self) -> None:
         """Cancel what is in flight and wait until it has stopped; what finished all the same is settled."""
-        for task, flight in self._flights.items():
-            self._called_off.add(task)
-            flight.cancel()
-        if self._flights:
-            await asyncio.wait(list(self._flights.values()))
-            await asyncio.sleep(0)  # the callbacks of what has landed run before this returns
+        self._flights.call_off(again=True)
+        await self._flights.all_landed()
 
     def is_calling_off(self, task: Task) -> bool:
         """Whether a task in flight is being cancelled by us."""
-        return task in self._called_off
+        return self._flights.is_calling_off(task)
 
     def _put_back(self, task: Task, why: str) -> None:
         node = task.place.node

@@ -1,0 +1,94 @@
+"""What is in flight: the attempts that go on beside the engine, each a task of the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections import deque
+from collections.abc import Coroutine, Iterator
+from typing import Any, Generic, TypeVar
+
+from flowagent.core.loops import own_loop
+from flowagent.core.scope import Task
+
+T = TypeVar("T")
+
+
+class Flights(Generic[T]):
+    """The attempts in flight, those that have landed, and the engine that waits until one does.
+
+    All of it happens on one loop, and so in turn.
+    """
+
+    def __init__(self) -> None:
+        self._flying: dict[Task, asyncio.Task[T]] = {}
+        self._called_off: set[Task] = set()
+        self._landed: deque[tuple[Task, asyncio.Task[T]]] = deque()
+        self._wake: asyncio.Future[None] | None = None
+
+    def __bool__(self) -> bool:
+        """Whether there are any that have not been settled."""
+        return bool(self._flying)
+
+    def start(self, task: Task, work: Coroutine[Any, Any, T]) -> None:
+        """Let an attempt go on by itself."""
+        context = contextvars.copy_context()
+        context.run(own_loop.set, False)  # a graph that a node runs shares this loop with whatever else is in flight
+        flight = asyncio.get_running_loop().create_task(work, context=context)
+        self._flying[task] = flight
+        flight.add_done_callback(lambda landed: self._land(task, landed))
+
+    def _land(self, task: Task, flight: asyncio.Task[T]) -> None:
+        self._landed.append((task, flight))
+        self.wake()
+
+    def wake(self) -> None:
+        """Let who waits for a landing look around, though there may be none."""
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
+
+    async def landing(self, seconds: float | None) -> None:
+        """Wait until something has landed, or somebody calls `wake`.
+
+        Args:
+            seconds: for how long at most; None for as long as it takes.
+
+        Raises:
+            TimeoutError: it took longer.
+        """
+        if self._landed:
+            return
+        self._wake = asyncio.get_running_loop().create_future()
+        try:
+            if seconds is None:
+                await self._wake  # a timer costs as much as all else here
+            else:
+                async with asyncio.timeout(seconds):
+                    await self._wake
+        finally:
+            self._wake = None
+
+    def landed(self) -> Iterator[tuple[Task, asyncio.Task[T]]]:
+        """What has landed and is to be settled, in that order; each is given once."""
+        while self._landed:
+            task, flight = self._landed.popleft()
+            self._flying.pop(task, None)
+            self._called_off.discard(task)
+            yield task, flight
+
+    def call_off(self, *, again: bool) -> None:
+        """Cancel what is in flight; what is being called off already only if it is to be done `again`."""
+        for task, flight in self._flying.items():
+            if again or task not in self._called_off:
+                self._called_off.add(task)
+                flight.cancel()
+
+    def is_calling_off(self, task: Task) -> bool:
+        """Whether an attempt is being cancelled by us."""
+        return task in self._called_off
+
+    async def all_landed(self) -> None:
+        """Wait until nothing is in flight."""
+        if self._flying:
+            await asyncio.wait(list(self._flying.values()))
+            await asyncio.sleep(0)  # the callbacks of what has landed run before this returns
