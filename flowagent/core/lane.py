@@ -22,7 +22,7 @@ from flowagent.core.settler import Settler
 from flowagent.core.teller import Teller
 from flowagent.core.topology import Place
 
-_LONGEST_TURN: Final = 0.005
+LONGEST_TURN: Final = 0.005
 """How long calls that wait for nothing may hold the loop before others of it have their turn, in seconds."""
 
 
@@ -102,7 +102,7 @@ class Lane:
                 continue
             if recorder.is_ahead:
                 await recorder.flush()
-            if now - turn > _LONGEST_TURN:
+            if now - turn > LONGEST_TURN:
                 await asyncio.sleep(0)
                 turn = clock()
             if not port.may_start(task):
