@@ -262,6 +262,7 @@ def seal(schema: Schema, commit: Commit, since_top: Writes, *, keep: bool) -> bo
     commit.parents = top.parents
     commit.dominator = top.dominator
     commit.depth = top.depth
+    top.arrows = []  # whoever still looks at it must not hold on to all that follows
     return top.dominator is None
 
 

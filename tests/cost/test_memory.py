@@ -124,6 +124,26 @@ async def test_a_long_run_keeps_nothing_of_its_steps_while_a_branch_waits_beside
     assert late - early <= GROWTH
 
 
+def test_a_long_run_of_sync_nodes_keeps_nothing_of_its_steps_while_a_question_waits_beside_it(quick_path: Path) -> None:
+    """On a loop of our own such steps are one stretch, though the history has a branch."""
+    laps = Laps()
+    graph = Graph("long", Counter)
+
+    @graph.node
+    def split(state: Counter) -> Update:
+        return {}
+
+    graph.node(laps.look, name="step")
+    graph.gate("wait", question="Go on?", schema=bool)
+    graph.chain(START, split, "step", graph.router(again))
+    graph.chain(split, "wait", END)
+    store = SQLiteStore(quick_path / "runs.db")
+    run = graph.run_sync(Counter(limit=LATE + 1), store=store, run_id="r", limits=NO_LIMITS, durability="fast")
+    asyncio.run(store.close())
+    early, late = laps.seen
+    assert (run.status, late - early <= GROWTH) == ("waiting", True)
+
+
 class Waiting:
     """Runs of one node, all at once in one store."""
 
