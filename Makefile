@@ -17,6 +17,13 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && { echo "$$p"; break; }; done)
 VERSION := import sys; print("%d.%d" % sys.version_info[:2])
 
+# All tests are played in a process for each core, some of them in one (tests/conftest.py); a `-n` in ARGS comes after
+# this one and wins. A process that has no test left takes some of another's, so that all end at about the same time.
+PYTEST := $(PY) -m pytest -n auto --dist worksteal
+
+# Some hundred processes of the tests import flowagent: each would compile it anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 # The stamp names the folder, for scripts in a copied or moved environment still point to the old one. When it names
 # another folder, or when an interpreter was asked for and .venv has another, it is out of date whatever its age.
 ifneq "$(shell cat $(STAMP) 2>/dev/null)" "$(CURDIR)"
@@ -40,7 +47,7 @@ demo-model: $(MODEL) ## the same with agents and a real language model, which ru
 	@$(PY) -m examples.local_model $(ARGS)
 
 test: $(STAMP) ## run the tests
-	@$(PY) -m pytest $(ARGS)
+	@$(PYTEST) $(ARGS)
 
 test-model: $(MODEL) $(MOCK) ## run the tests that talk to a real model and to a third-party mock server
 	@FLOWAGENT_REAL=required $(PY) -m pytest tests/real $(ARGS)
@@ -59,7 +66,7 @@ bench: $(STAMP) ## measure against a plain loop, side by side; ARGS="--peers DIR
 	@$(PY) benchmarks/run.py $(ARGS)
 
 coverage: $(STAMP) ## run the tests and show which lines and branches they miss
-	@$(PY) -m pytest --cov --cov-report=term --cov-report=html $(ARGS)
+	@$(PYTEST) --cov --cov-report=term --cov-report=html $(ARGS)
 
 kill: $(STAMP) ## kill runs at random moments and resume them, KILLS=1000 times
 	@$(PY) $(KILL) $(ARGS)

@@ -1,7 +1,8 @@
 """The command line, the clock, the crash and the result line that all workload scripts share.
 
 A script gives `main` one function per workload. Each takes a `Bench`, prepares and warms up as it likes, wraps what
-is measured in `with bench.clock():`, and returns how many steps that was. One run prints one line of JSON.
+is measured in `with bench.clock():`, and returns how many steps that was. One run prints one line of JSON. W7, the
+import, is measured here for all: a script only says which lines its users begin with.
 Standard library only, so that every engine's own environment can run it.
 """
 
@@ -9,28 +10,35 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import json
 import logging
 import os
 import platform
 import resource
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import TypeAlias
 
-WORKLOADS = ("W1", "W2", "W3", "W4", "W5", "W6", "W8", "W9")  # W7, the footprint, is not a script's own doing
+WORKLOADS = ("W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8", "W9")
 WARM_UP = 20  # steps of the warm-up run where it is not a whole one
+WARM = 1000  # steps after which nothing gets warmer
 MESSAGE_CHARS = 200
+PAGE = 4096  # bytes; what SQLite writes at least
 CRASHED = 42  # exit status of a process that died on purpose
-TIMED_OUT = "over "  # how a line begins to say that a run was not done in time
 PRAGMAS = ("journal_mode", "synchronous", "busy_timeout", "wal_autocheckpoint", "page_size")
+# Python may keep its bytecode: compiling is nobody's work here.
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class UnsupportedError(Exception):
@@ -63,6 +71,8 @@ class Bench:
         seconds: what the clock measured; None before.
         db_bytes: the size of the database after it was closed, where there is one.
         extra: further facts for the line.
+        reached: W6: when each step of a resumed run began.
+        beside: how long the bare flushes took that were made beside those of the store.
     """
 
     options: Options
@@ -70,6 +80,8 @@ class Bench:
     seconds: float | None = None
     db_bytes: int | None = None
     extra: dict[str, object] = field(default_factory=dict[str, object])
+    reached: list[float] = field(default_factory=list[float])
+    beside: float = 0.0
 
     @property
     def n(self) -> int:
@@ -85,8 +97,9 @@ class Bench:
         return Path(tempfile.mkdtemp(dir=self.scratch)) / "bench.sqlite"
 
     def weigh(self, database: Path) -> None:
-        """Note the size of a closed database with the files beside it (-wal, -journal, -shm)."""
-        self.db_bytes = sum(file.stat().st_size for file in database.parent.glob(f"{database.name}*"))
+        """Note the size of a closed database with what is beside it (-wal, -journal, -shm), or of a folder's files."""
+        files = [*database.parent.glob(f"{database.name}*"), *database.rglob("*")]
+        self.db_bytes = sum(file.stat().st_size for file in files if file.is_file())
 
     def sync_statements(self) -> list[str]:
         """What `--sync` asks of a connection, in SQL; nothing where each side keeps its own settings."""
@@ -97,12 +110,50 @@ class Bench:
     @contextlib.contextmanager
     def clock(self) -> Generator[None]:
         """Measure the block: wall time, CPU time of all threads, bytes of all read and write calls."""
+        self.beside = 0.0
         io, cpu, wall = bytes_moved(), time.process_time(), time.perf_counter()
         yield
-        self.seconds = time.perf_counter() - wall
+        self.seconds = time.perf_counter() - wall - self.beside
         self.extra["cpu_s"] = round(time.process_time() - cpu, 4)
         for name, count in bytes_moved().items():
             self.extra[name] = count - io[name]
+        if self.beside:
+            self.extra["beside_s"] = round(self.beside, 6)
+
+    @functools.cached_property
+    def _beside(self) -> int:
+        return os.open(self.scratch / "beside", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+
+    def flush_beside(self) -> None:
+        """Append a page to a plain file and flush it, which the clock leaves out: what a flush costs in this very step.
+
+        What else the disk has to do changes by the second, so only flushes that take turns can be compared.
+        """
+        start = time.perf_counter()
+        os.write(self._beside, bytes(PAGE))
+        os.fdatasync(self._beside)
+        self.beside += time.perf_counter() - start
+
+    def rounds(self, warm_up: int) -> Sequence[tuple[int, Callable[[], AbstractContextManager[None]]]]:
+        """The size and the clock of the run that warms up, and of the one that is measured."""
+        return [(min(warm_up, WARM), contextlib.nullcontext), (self.n, self.clock)]
+
+    @contextlib.contextmanager
+    def resuming(self) -> Generator[None]:
+        """W6: measure from the start of the block until the one step that is left begins, which tells `begins`."""
+        self.reached.clear()
+        with self.clock():
+            start = time.perf_counter()
+            yield
+        self.extra["until_end_of_run_s"] = round(self.seconds or 0.0, 6)
+        assert len(self.reached) == 1, f"{len(self.reached)} steps were executed instead of the last one alone"
+        self.seconds = self.reached[0] - start
+
+    def begins(self, count: int) -> None:
+        """W6: what a node does first: the run that is to die does so here, and the resumed one tells the time."""
+        if self.options.crash_at == count:
+            os._exit(CRASHED)  # as a killed process dies: nothing is closed, flushed or unwound
+        self.reached.append(time.perf_counter())
 
     def crashed_database(self) -> Path:
         """W6: a private copy of a database whose run died inside step n+1.
@@ -141,9 +192,9 @@ class Bench:
         return time.perf_counter() - start
 
 
-def crash() -> None:
-    """Die as a killed process does: nothing is closed, flushed or unwound."""
-    os._exit(CRASHED)
+def text_of(count: int) -> str:
+    """W3: the text of a message, always equally long."""
+    return f"{count:06d}".ljust(MESSAGE_CHARS, "x")
 
 
 def bytes_moved() -> dict[str, int]:
@@ -165,24 +216,35 @@ Workloads: TypeAlias = Mapping[str, Callable[[Bench], int]]
 Variants: TypeAlias = Mapping[str, Sequence[str]]  # and the workloads that have them
 
 
-def main(peer: str, version: str, workloads: Workloads, variants: Variants = MappingProxyType({})) -> None:
-    """Run what the command line asks for and print a line for each run."""
+def main(
+    peer: str,
+    version: str,
+    workloads: Workloads,
+    *,
+    begin: str,
+    variants: Variants = MappingProxyType({}),
+    lacks: Mapping[str, str] = NOTHING,
+) -> None:
+    """Run what the command line asks for and print a line for each run.
+
+    Args:
+        begin: the lines with which a user's script begins, for W7.
+        lacks: the workloads that the engine cannot do, and why.
+    """
     options = parse(peer, ["", *variants])
-    if options.workload == "list":
-        print(json.dumps({"peer": peer, "version": version, "workloads": [*workloads], "variants": ["", *variants]}))
-        return
+    workloads = {**workloads, "W7": lambda bench: imported(bench, begin)}
     logging.disable(logging.CRITICAL)  # the same for every side: no log is formatted
     name = f"{peer}[{options.variant}]" if options.variant else peer
     who = {"peer": name, "version": version, "python": platform.python_version()}
     for _ in range(options.repeat):
         head = who | {k: getattr(options, k) for k in ("workload", "n", "store")}
-        print(json.dumps(head | measured(options, workloads, variants)), flush=True)
+        print(json.dumps(head | measured(options, workloads, variants, lacks)), flush=True)
 
 
 def parse(peer: str, variants: Sequence[str]) -> Options:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=f"the workloads, run by {peer}")
-    parser.add_argument("workload", choices=[*WORKLOADS, "list"])
+    parser.add_argument("workload", choices=WORKLOADS)
     parser.add_argument("--n", type=int, default=1000)
     parser.add_argument("--steps", type=int, default=20, help="W5: steps in each run")
     parser.add_argument("--store", choices=["none", "memory", "sqlite"], default="none")
@@ -195,13 +257,30 @@ def parse(peer: str, variants: Sequence[str]) -> Options:
     return Options(**vars(parser.parse_args()))
 
 
-def measured(options: Options, workloads: Workloads, variants: Variants) -> dict[str, object]:
+def imported(bench: Bench, begin: str) -> int:
+    """W7: how long the first lines of a user's script take, in n fresh processes; their bytecode is there."""
+    code = (
+        f"import sys, time\nstart = time.perf_counter()\n{begin}\nprint(time.perf_counter() - start, len(sys.modules))"
+    )
+
+    def fresh() -> list[str]:
+        words = [sys.executable, "-c", code]
+        done = subprocess.run(words, capture_output=True, text=True, check=True, env=ENVIRONMENT)
+        return done.stdout.split()
+
+    bench.need("none")
+    bench.extra["modules"] = int(fresh()[1])
+    bench.seconds = statistics.median(float(fresh()[0]) for _ in range(bench.n))
+    return 1
+
+
+def measured(options: Options, workloads: Workloads, variants: Variants, lacks: Mapping[str, str]) -> dict[str, object]:
     """Run a workload once; what the line tells of it."""
     with tempfile.TemporaryDirectory(prefix="bench-", dir=options.dir) as scratch:
         bench = Bench(options=options, scratch=Path(scratch))
         try:
-            if options.workload not in workloads:
-                raise UnsupportedError(f"no {options.workload} here")
+            if options.workload in lacks:
+                raise UnsupportedError(lacks[options.workload])
             if options.variant and options.workload not in variants[options.variant]:
                 raise UnsupportedError(f"no variant {options.variant!r} of {options.workload}")
             steps = workloads[options.workload](bench)

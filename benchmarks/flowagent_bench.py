@@ -4,6 +4,7 @@ Variants
   (none)  W1, W2, W3 and W6 with a plain function by `run_sync`; W4, W5 and W8 with async ones, since they overlap.
   async   W1, W2 and W3 with an async function on a running loop.
   chat    W6 with W3's growing history.
+  beside  W2, in each step of which a page of a plain file is flushed as well; the clock leaves that out, and tells it.
 
 `--sync` chooses the durability: `full` is "step", the default; `normal` is "fast". There is no `off`.
 """
@@ -23,7 +24,7 @@ from typing import Annotated, Literal, TypedDict, TypeVar
 import apsw
 from pydantic import BaseModel
 
-from _kit import MESSAGE_CHARS, PRAGMAS, WARM_UP, Bench, UnsupportedError, crash, main
+from _kit import PRAGMAS, WARM_UP, Bench, UnsupportedError, main, text_of
 from flowagent import END, START, Graph, Limits, State, Update, append
 from flowagent.stores import MemoryStore, SQLiteStore
 
@@ -60,7 +61,7 @@ async def async_step(state: CounterState) -> Update:
 
 
 def talk(state: ChatState) -> Update:
-    message = Message(role="user", content=f"{state.count:06d}".ljust(MESSAGE_CHARS, "x"))
+    message = Message(role="user", content=text_of(state.count))
     return {"count": state.count + 1, "messages": [message]}
 
 
@@ -160,10 +161,10 @@ def looped(bench: Bench, graph: Graph[CounterT], model: type[CounterT], warm_up:
                 return runner.run(graph.run(model(limit=limit), store=store, run_id="r", **given)).state
             return graph.run_sync(model(limit=limit), store=store, run_id="r", **given).state
 
-        with new_store(bench) as store:
-            count(warm_up, store)
-        with new_store(bench) as store, bench.clock():
-            state = count(bench.n, store)
+        state = model()
+        for limit, clock in bench.rounds(warm_up):
+            with new_store(bench) as store, clock():
+                state = count(limit, store)
     assert state.count == bench.n
     assert not isinstance(state, ChatState) or len(state.messages) == bench.n
     return bench.n
@@ -177,7 +178,12 @@ def w1(bench: Bench) -> int:
 
 def w2(bench: Bench) -> int:
     bench.need("sqlite", "memory")
-    node = async_step if bench.options.variant == "async" else step
+
+    def flushed(state: CounterState) -> Update:
+        bench.flush_beside()
+        return step(state)
+
+    node = {"async": async_step, "beside": flushed}.get(bench.options.variant, step)
     return looped(bench, loop_of(CounterState, node), CounterState, WARM_UP)
 
 
@@ -196,10 +202,10 @@ def mapped(bench: Bench, seconds: float | None) -> int:
             given = MapState(items=list(range(items)))
             return runner.run(graph.run(given, store=store, run_id="r", **settings(bench, items))).state
 
-        with new_store(bench) as store:
-            spread(WARM_UP, store)
-        with new_store(bench) as store, bench.clock():
-            state = spread(bench.n, store)
+        state = MapState()
+        for items, clock in bench.rounds(WARM_UP):
+            with new_store(bench) as store, clock():
+                state = spread(items, store)
     assert sum(state.results) == bench.n * (bench.n + 1) // 2
     return bench.n + 2
 
@@ -239,12 +245,9 @@ def w5(bench: Bench) -> int:
 
 def resumed(bench: Bench, model: type[CounterT], act: Callable[[CounterT], Update]) -> int:
     """W6: from before the store is opened until step n+1 begins, in a process that did not run the first n."""
-    reached: list[float] = []
 
     def node(state: CounterT) -> Update:
-        if bench.options.crash_at == state.count:
-            crash()
-        reached.append(time.perf_counter())
+        bench.begins(state.count)
         return act(state)
 
     node.__annotations__["state"] = model
@@ -255,16 +258,11 @@ def resumed(bench: Bench, model: type[CounterT], act: Callable[[CounterT], Updat
         raise AssertionError("the run was to die inside its last step")
     with new_store(bench) as store:
         loop_of(model, node).run_sync(model(limit=WARM_UP), store=store, run_id="r", **given)
-    reached.clear()
-    with bench.clock():
-        start = time.perf_counter()
+    with bench.resuming():
         store = SQLiteStore(path)
         run = loop_of(model, node).resume_sync("r", store=store, **given)
     asyncio.run(store.close())
     bench.weigh(path)
-    bench.extra["until_end_of_run_s"] = round(bench.seconds or 0.0, 6)
-    assert len(reached) == 1, f"{len(reached)} steps were executed instead of the last one alone"
-    bench.seconds = reached[0] - start
     assert run.state.count == bench.n + 1
     return 1
 
@@ -299,5 +297,6 @@ if __name__ == "__main__":
         "flowagent",
         f"{version('flowagent')}, apsw {version('apsw')}, pydantic {version('pydantic')}",
         {"W1": w1, "W2": w2, "W3": w3, "W4": w4, "W5": w5, "W6": w6, "W8": w8, "W9": w9},
-        variants={"async": ("W1", "W2", "W3"), "chat": ("W6",)},
+        begin="from flowagent import END, START, Graph, State, Update, append",
+        variants={"async": ("W1", "W2", "W3"), "chat": ("W6",), "beside": ("W2",)},
     )

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests import campaigns
-from tests.campaigns import CAMPAIGNS, ROOT, Words, main
+from tests.campaigns import CAMPAIGNS, FULL, ROOT, Words, main
 
 
 def test_each_campaign_of_each_package_is_among_them() -> None:
@@ -16,6 +16,16 @@ def test_each_campaign_of_each_package_is_among_them() -> None:
     from tests.fuzz.__main__ import CAMPAIGNS as FUZZ
 
     assert {*NAMES, *FUZZ} <= set(CAMPAIGNS)
+    assert list(FULL) == list(CAMPAIGNS)
+
+
+def test_a_full_campaign_has_the_size_of_the_plan(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever the rounds are, it is played as the table says."""
+    monkeypatch.setattr(campaigns, "FULL", {"making": "this"})
+    assert main(["--rounds", "3", "--full", "making"]) == 0
+    assert capfd.readouterr().out.startswith("python -m this  (")
 
 
 def test_a_campaign_prints_its_line_of_totals(capfd: pytest.CaptureFixture[str]) -> None:

@@ -34,7 +34,13 @@ from burr.integrations.pydantic import PydanticTypingSystem
 from pydantic import VERSION, BaseModel
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))  # where `_kit` is
-from _kit import MESSAGE_CHARS, PRAGMAS, WARM_UP, Bench, crash, main
+from _kit import PRAGMAS, WARM_UP, Bench, main, text_of
+
+BEGIN = """
+from burr.core import ApplicationBuilder, action, default, expr
+from burr.integrations.pydantic import PydanticTypingSystem
+from pydantic import BaseModel
+"""
 
 
 class CounterState(BaseModel):
@@ -78,7 +84,7 @@ async def async_step(state: CounterState) -> CounterState:
 
 @counts(ChatState, "messages")
 def talk(state: ChatState) -> ChatState:
-    message = Message(role="user", content=f"{state.count:06d}".ljust(MESSAGE_CHARS, "x"))
+    message = Message(role="user", content=text_of(state.count))
     state.messages = [*state.messages, message]
     state.count += 1
     return state
@@ -181,7 +187,7 @@ async def saving_async(bench: Bench, path: Path) -> AsyncGenerator[AsyncSQLitePe
 def looped(bench: Bench, model: Model, node: Any, warm_up: int) -> State:
     """W1, W2, W3: a run to warm up, then the measured one on a database of its own; its last state."""
     state = State()
-    for limit, clock in ((warm_up, contextlib.nullcontext), (bench.n, bench.clock)):
+    for limit, clock in bench.rounds(warm_up):
         with saving(bench, bench.database()) as persister:
             app = started(loop_of(model, node), model(limit=limit), persister).build()
             with clock():
@@ -212,7 +218,7 @@ def w3(bench: Bench) -> int:
 async def mapped(bench: Bench, work: Callable[[int], Any]) -> int:
     """W4, W8: one run whose branches overlap; the application is built before."""
     state = State()
-    for items, clock in ((WARM_UP, contextlib.nullcontext), (bench.n, bench.clock)):
+    for items, clock in bench.rounds(WARM_UP):
         async with saving_async(bench, bench.database()) as persister:
             app = await map_of(work, items, persister).abuild()
             with clock():
@@ -266,13 +272,10 @@ def w5(bench: Bench) -> int:
 def w6(bench: Bench) -> int:
     """From before the database is opened until step n+1 begins, in a process that did not run the first n."""
     bench.need("sqlite")
-    reached: list[float] = []
 
     @counts(CounterState)
     def node(state: CounterState) -> CounterState:
-        if bench.options.crash_at == state.count:
-            crash()
-        reached.append(time.perf_counter())
+        bench.begins(state.count)
         state.count += 1
         return state
 
@@ -285,9 +288,7 @@ def w6(bench: Bench) -> int:
         raise AssertionError("the run was to die inside its last step")
     with saving(bench, bench.database()) as persister:
         started(loop_of(CounterState, node), CounterState(limit=WARM_UP), persister).build().run(halt_before=["done"])
-    reached.clear()
-    with contextlib.ExitStack() as opened, bench.clock():  # the clock stops before the database is closed
-        start = time.perf_counter()
+    with contextlib.ExitStack() as opened, bench.resuming():  # the clock stops before the database is closed
         persister = opened.enter_context(saving(bench, path))
         builder = loop_of(CounterState, node).initialize_from(
             persister,
@@ -296,9 +297,6 @@ def w6(bench: Bench) -> int:
             default_entrypoint="step",
         )
         _, _, state = builder.with_state_persister(persister).build().run(halt_before=["done"])
-    bench.extra["until_end_of_run_s"] = round(bench.seconds or 0.0, 6)
-    assert len(reached) == 1, f"{len(reached)} steps were executed instead of the last one alone"
-    bench.seconds = reached[0] - start
     assert state["count"] == bench.n + 1
     return 1
 
@@ -330,4 +328,5 @@ if __name__ == "__main__":
         "burr",
         f"{version('apache-burr')}, pydantic {VERSION}",
         {"W1": w1, "W2": w2, "W3": w3, "W4": w4, "W5": w5, "W6": w6, "W8": w8, "W9": w9},
+        begin=BEGIN,
     )

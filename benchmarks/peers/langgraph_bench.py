@@ -37,7 +37,12 @@ from langgraph.types import Send
 from pydantic import VERSION, BaseModel
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))  # where `_kit` is
-from _kit import MESSAGE_CHARS, PRAGMAS, WARM_UP, Bench, crash, main
+from _kit import PRAGMAS, WARM_UP, Bench, main, text_of
+
+BEGIN = """
+from langgraph.graph import END, START, StateGraph
+from pydantic import BaseModel
+"""
 
 os.environ["LANGSMITH_TRACING"] = "false"  # whatever the shell has set: nothing is traced, on any side
 
@@ -78,7 +83,7 @@ async def async_step(state: CounterState) -> dict[str, Any]:
 
 
 def talk(state: ChatState) -> dict[str, Any]:
-    message = Message(role="user", content=f"{state.count:06d}".ljust(MESSAGE_CHARS, "x"))
+    message = Message(role="user", content=text_of(state.count))
     return {"count": state.count + 1, "messages": [message]}
 
 
@@ -169,7 +174,7 @@ async def saving_async(bench: Bench, path: Path) -> AsyncGenerator[AsyncSqliteSa
 def looped(bench: Bench, model: Model, node: Callable[[Any], Any], warm_up: int) -> int:
     """W1, W2, W3: a run to warm up, then the measured one on a checkpointer of its own."""
     result: dict[str, Any] = {}
-    for limit, clock in ((warm_up, contextlib.nullcontext), (bench.n, bench.clock)):
+    for limit, clock in bench.rounds(warm_up):
         with saving(bench, bench.database()) as saver:
             app = loop_of(model, node, saver)
             with clock():
@@ -180,7 +185,7 @@ def looped(bench: Bench, model: Model, node: Callable[[Any], Any], warm_up: int)
 async def looped_async(bench: Bench, model: Model, node: Callable[[Any], Any], warm_up: int) -> int:
     """Likewise, on a running loop."""
     result: dict[str, Any] = {}
-    for limit, clock in ((warm_up, contextlib.nullcontext), (bench.n, bench.clock)):
+    for limit, clock in bench.rounds(warm_up):
         async with saving_async(bench, bench.database()) as saver:
             app = loop_of(model, node, saver)
             with clock():
@@ -218,7 +223,7 @@ def w3(bench: Bench) -> int:
 async def mapped(bench: Bench, work: Callable[[Item], Awaitable[dict[str, Any]]]) -> int:
     """W4, W8: one run whose branches overlap; the graph is built before."""
     result: dict[str, Any] = {}
-    for items, clock in ((WARM_UP, contextlib.nullcontext), (bench.n, bench.clock)):
+    for items, clock in bench.rounds(WARM_UP):
         async with saving_async(bench, bench.database()) as saver:
             app = map_of(work, saver)
             given = MapState(items=list(range(items)))
@@ -271,12 +276,9 @@ def w5(bench: Bench) -> int:
 
 def resumed(bench: Bench, model: Model, act: Callable[[Any], dict[str, Any]]) -> int:
     """W6: from before the database is opened until step n+1 begins, in a process that did not run the first n."""
-    reached: list[float] = []
 
     def node(state: CounterState) -> dict[str, Any]:
-        if bench.options.crash_at == state.count:
-            crash()
-        reached.append(time.perf_counter())
+        bench.begins(state.count)
         return act(state)
 
     node.__annotations__["state"] = model
@@ -287,14 +289,9 @@ def resumed(bench: Bench, model: Model, act: Callable[[Any], dict[str, Any]]) ->
         raise AssertionError("the run was to die inside its last step")
     with saving(bench, bench.database()) as saver:
         loop_of(model, node, saver).invoke(model(limit=WARM_UP), config(WARM_UP), durability="sync")
-    reached.clear()
-    with contextlib.ExitStack() as opened, bench.clock():  # the clock stops before the database is closed
-        start = time.perf_counter()
+    with contextlib.ExitStack() as opened, bench.resuming():  # the clock stops before the database is closed
         saver = opened.enter_context(saving(bench, path))
         result = loop_of(model, node, saver).invoke(None, config(bench.n), durability="sync")
-    bench.extra["until_end_of_run_s"] = round(bench.seconds or 0.0, 6)
-    assert len(reached) == 1, f"{len(reached)} steps were executed instead of the last one alone"
-    bench.seconds = reached[0] - start
     assert result["count"] == bench.n + 1
     return 1
 
@@ -330,5 +327,6 @@ if __name__ == "__main__":
         "langgraph",
         f"{version('langgraph')}, checkpoint-sqlite {version('langgraph-checkpoint-sqlite')}, pydantic {VERSION}",
         {"W1": w1, "W2": w2, "W3": w3, "W4": w4, "W5": w5, "W6": w6, "W8": w8, "W9": w9},
+        begin=BEGIN,
         variants={"async": ("W1", "W2", "W3"), "default": ("W2", "W3"), "chat": ("W6",)},
     )

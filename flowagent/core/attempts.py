@@ -295,7 +295,7 @@ def run_inline(engine: Engine, task: Task, item: Any) -> Outcome:
     """Call a sync function on the loop's own thread; only when nothing else could run there."""
     function = function_of(task)
     arguments, view, attempt = prepared(engine, task, function, item, is_inline=True)
-    context = engine.teller.started(task)
+    context = engine.teller.started(task, contextvars.copy_context())
     started = time.perf_counter()
     returned, error = call_inline(engine.is_interrupted, context, lambda given: function.call(*given), arguments)
     outcome = Outcome(task, time.perf_counter() - started, returned, error, view=view)
@@ -307,7 +307,7 @@ def run_inline(engine: Engine, task: Task, item: Any) -> Outcome:
 def call_inline(
     is_interrupted: Callable[[], bool], context: contextvars.Context, call: Callable[[Any], Any], given: Any
 ) -> tuple[Any, BaseException | None]:
-    """What a sync function gives or raises when it is called on the loop's own thread, in its own context."""
+    """What a function gives or raises when it is called on the loop's own thread, in its own context."""
     inline.running = True
     try:
         return context.run(call, given), None

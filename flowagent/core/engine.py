@@ -17,7 +17,7 @@ from flowagent.core import journal, reasons
 from flowagent.core.attempts import Outcome, run_beside, run_inline, wait_again
 from flowagent.core.events import RunEnded, RunStarted
 from flowagent.core.facts import Question
-from flowagent.core.foreground import Ended, Foreground, Waiting
+from flowagent.core.foreground import Foreground, Waiting
 from flowagent.core.lane import Lane
 from flowagent.core.listening import NOTHING_CARRIED, Hears
 from flowagent.core.loops import own_loop
@@ -208,27 +208,33 @@ class Engine:
             await self._recorder.flush(at_once=True)
         self.fly(task, 0.0)
 
-    async def wait_here(self, task: Task, waiting: Waiting, context: contextvars.Context) -> Ended:
-        """Await the rest of a call that goes on alone; one that is called off is put back.
+    async def wait_here(self, waiting: Waiting, context: contextvars.Context, outcome: Outcome) -> bool:
+        """Await the rest of a call that goes on alone; whether it ended, and was not called off and put back.
 
         What came before it is stored meanwhile, so that it is safe however long that takes.
 
         Raises:
-            asyncio.CancelledError: the call of the run was cancelled, and with it this one.
+            asyncio.CancelledError: whoever called the run was cancelled, and so the call with it.
         """
-        loop, recorder = asyncio.get_running_loop(), self._recorder
+        loop, recorder, foreground, task = asyncio.get_running_loop(), self._recorder, self._foreground, outcome.task
         saving = loop.create_task(recorder.flush()) if recorder.pending and recorder.is_ahead else None
         left = None if self._deadline is None else self._deadline - time.monotonic()
-        timer = None if left is None else loop.call_later(left, self._foreground.call_off)
-        ended = await self._foreground.rest(waiting, context, saving)
+        timer = None if left is None else loop.call_later(left, foreground.call_off)
+        began = time.perf_counter()
+        outcome.returned, outcome.error = await foreground.rest(waiting, context)
+        outcome.seconds = time.perf_counter() - began
         if timer is not None:
             timer.cancel()
-        if ended.cut_off:
+        if saving is not None:
+            await saving
+        if foreground.is_cut_off:
             self._put_back(task, "was cancelled")
         self._stop_if_asked()
-        if ended.cut_off and ended.is_leaving:
+        if foreground.is_leaving:
+            if not foreground.is_cut_off:
+                self._settle(outcome)
             raise asyncio.CancelledError
-        return ended
+        return not foreground.is_cut_off
 
     def _stop_if_asked(self) -> None:
         """Nothing starts any more when somebody has asked to cancel, or the seconds are used up."""
@@ -338,8 +344,9 @@ class Engine:
         self._settler.decide_stuck()
         if self.machine.on_failure == "cancel" and self.machine.is_halted():
             for task, flight in self._flights.items():
-                self._called_off.add(task)
-                flight.cancel()
+                if task not in self._called_off:  # once: what takes its time to stop is not interrupted in that
+                    self._called_off.add(task)
+                    flight.cancel()
 
     async def _stop_at(self, status: Status, reason: str) -> None:
         self._stopped, self.reason = status, reason

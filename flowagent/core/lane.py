@@ -12,16 +12,15 @@ import time
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from flowagent.core.events import TaskStarted
-from flowagent.core.foreground import Ended, Waiting
-from flowagent.core.loops import inline, own_loop
+from flowagent.core.attempts import Outcome, call_inline
+from flowagent.core.foreground import Waiting
+from flowagent.core.loops import own_loop
 from flowagent.core.machine import Machine
 from flowagent.core.recorder import Recorder
 from flowagent.core.scope import Task
 from flowagent.core.settler import Settler
 from flowagent.core.teller import Teller
 from flowagent.core.topology import Place
-
 
 _LONGEST_TURN: Final = 0.005
 """How long calls that wait for nothing may hold the loop before others of it have their turn, in seconds."""
@@ -42,8 +41,8 @@ class Port(Protocol):
         """Attempt a task (again) beside the loop, after a wait in seconds."""
         ...
 
-    async def wait_here(self, task: Task, waiting: Waiting, context: contextvars.Context) -> Ended:
-        """Await the rest of a call that goes on alone; one that is called off is put back."""
+    async def wait_here(self, waiting: Waiting, context: contextvars.Context, outcome: Outcome) -> bool:
+        """Await the rest of a call that goes on alone; whether it ended, and was not called off and put back."""
         ...
 
 
@@ -75,44 +74,29 @@ class Lane:
         A router is asked at once, so that one transaction stores its answer together with the node's update.
         """
         port, machine, settler, recorder = self._port, self._machine, self._settler, self._recorder
-        ready, teller, clock, takes_sync = machine.ready, port.teller, time.perf_counter, self._own_loop
-        is_heard, place = teller.is_heard, task.place
+        teller, clock, is_interrupted, takes_sync = port.teller, time.perf_counter, port.is_interrupted, self._own_loop
+        is_heard, place, variables = teller.is_heard, task.place, self._variables()
         port.has_executed = True
         turn = clock()
-        context_of = self._base().copy
         while (call := place.plain) is not None and (takes_sync or place.is_async):
             machine.take(task)
-            context = context_of()
-            if is_heard:
-                context.run(teller.of, TaskStarted, task)
+            context = teller.started(task, variables) if is_heard else variables.copy()
             view = task.scope.handed(task.values)
-            error, is_leaving = None, False
             started = clock()
-            inline.running = True
-            try:
-                returned = context.run(call, view)
-            except BaseException as raised:  # noqa: BLE001  # a node may raise anything; it becomes the task's failure
-                if isinstance(raised, KeyboardInterrupt) and port.is_interrupted():
-                    raise
-                returned, error = None, raised
-            finally:
-                inline.running = False
+            returned, error = call_inline(is_interrupted, context, call, view)
             if type(returned) is Waiting:
-                ended = await port.wait_here(task, returned, context)
-                if ended.cut_off:
+                outcome = Outcome(task, 0.0, view=view)
+                if not await port.wait_here(returned, context, outcome):
                     return
-                returned, error, is_leaving = ended.returned, ended.error, ended.is_leaving
+                returned, error = outcome.returned, outcome.error
             now = clock()
             seconds = now - started
             delay = settler.take(task, returned, view, seconds) if error is None else settler.fail(task, error, seconds)
-            if is_leaving:
-                raise asyncio.CancelledError
             if task.status != "ready":  # else the machine has made it into the next one, which is alone as it was
-                if delay is not None:
-                    port.fly(task, delay)
-                if len(ready) != 1 or machine.failing or ready[0].status != "ready":
+                following = self._following(task, delay)
+                if following is None:
                     return
-                task = ready[0]
+                task = following
             place = task.place
             if place.is_router:
                 continue
@@ -124,9 +108,18 @@ class Lane:
             if not port.may_start(task):
                 return
 
-    def _base(self) -> contextvars.Context:
+    def _following(self, task: Task, delay: float | None) -> Task | None:
+        """The only task that may start after one that did not become the next by itself, if there is just one."""
+        machine = self._machine
+        if delay is not None:
+            self._port.fly(task, delay)
+            return None
+        if len(machine.ready) != 1 or machine.failing or machine.ready[0].status != "ready":
+            return None
+        return machine.ready[0]
+
+    def _variables(self) -> contextvars.Context:
         """The context variables that each call gets a copy of."""
-        base = contextvars.copy_context()
-        if self._own_loop:
-            base.run(own_loop.set, False)  # a graph that an async node runs shares this loop with what else it awaits
-        return base
+        variables = contextvars.copy_context()
+        variables.run(own_loop.set, False)  # a graph that a node runs shares this loop with whatever else it awaits
+        return variables

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, assert_never
 
 from flowagent.core import ids
 from flowagent.core.commits import (
@@ -679,9 +679,15 @@ class Machine:
 
     def _may_start(self, task: Task) -> bool:
         """Whether a task may start although others have failed."""
-        if self.on_failure == "continue":
-            return True
-        return all(is_contained(failed) or is_beside(task, failed) for failed in self.failing.values())
+        match self.on_failure:
+            case "continue":
+                return True
+            case "finish":
+                return all(is_contained(failed) or is_beside(task, failed) for failed in self.failing.values())
+            case "cancel":
+                return not self.is_halted()  # other items neither: they were called off to be run again on resume
+            case _:
+                assert_never(self.on_failure)
 
 
 def _is_alone(scope: Scope) -> bool:

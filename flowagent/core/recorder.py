@@ -57,21 +57,32 @@ class Batch(Sequence[Record]):
 
     def _written(self) -> list[Record]:
         if not self._records:
-            self._records = _written(self._first, self._noted)
+            self._records, *_ = _written(self._first, self._noted)
         return self._records
 
 
-def _written(first: int, noted: Sequence[Noted], before: str = "") -> list[Record]:
-    """The records, numbered from `first`, which comes after one of a task that was done, or of none."""
+def _written(seq: int, noted: Sequence[Noted], before: str = "") -> tuple[list[Record], int, str]:
+    """What was noted as records.
+
+    Args:
+        seq: the number of the first.
+        noted: kind and JSON of each, or the facts of a finished task.
+        before: the task that the record before the first tells to be done, if it tells that.
+
+    Returns:
+        The records, how many bytes they are, and `before` for what follows.
+    """
     records: list[Record] = []
-    for seq, one in enumerate(noted, first):
+    size = 0
+    for one in noted:
         if len(one) == 2:
-            records.append(tupled(Record, (seq, *one)))
-            before = ""
+            (kind, data), before = one, ""
         else:
-            records.append(tupled(Record, (seq, "done", journal.done_json(one, before))))
-            before = one[0]
-    return records
+            kind, data, before = "done", journal.done_json(one, before), one[0]
+        records.append(tupled(Record, (seq, kind, data)))
+        size += len(data)
+        seq += 1
+    return records, size, before
 
 
 class Recorder:
@@ -102,7 +113,8 @@ class Recorder:
         self._since_snapshot, last = weight
         self._snapshot_at = max(_LIGHTEST_SNAPSHOT, last)
         self._before = ""
-        self._flushing: asyncio.Future[None] | None = None
+        self._is_flushing = False
+        self._waiting: list[asyncio.Future[None]] = []
 
     @property
     def noted(self) -> int:
@@ -125,42 +137,45 @@ class Recorder:
 
     async def flush(self, *, status: Status | None = None, at_once: bool = False) -> None:
         """Have all records in the store, if this run's durability asks for it now."""
-        while self._flushing is not None:
-            # Shielded, for all who wait share it: one of them that is cancelled must not cancel the others.
-            await asyncio.shield(self._flushing)
+        while self._is_flushing:  # others may note and flush more meanwhile, and batches stay in order
+            await self._flushed()
         if not (self.pending or status) or not (self.is_ahead or status or at_once):
             return
         durable = self._durability != "fast" or at_once
         first, snapshot = self._lease.next_seq, None
         batch: Sequence[Record]
         if self.is_ahead:
-            batch = _written(first, self.pending, self._before)
-            self._since_snapshot += sum([len(record.data) for record in batch])
+            batch, size, self._before = _written(first, self.pending, self._before)
+            self._since_snapshot += size
             # The record that ends a call says why it stopped, so it stands after the last snapshot, and is found there.
             if self._since_snapshot >= self._snapshot_at and not status:
                 snapshot = self._snapshot()
         else:
             batch = Batch(first, self.pending)
-        noted, self.pending = self.pending, []
-        before = self._before
-        if noted:
-            self._before = noted[-1][0] if len(noted[-1]) != 2 else ""
-        self._first += len(noted)
-        if not self._lease.blocking:
-            # Others may note and flush more meanwhile: they wait above, so that batches stay in order.
-            self._flushing = asyncio.get_running_loop().create_future()
+        self._first += len(self.pending)
+        self.pending = []  # what was noted need not be kept any longer than its record
+        self._is_flushing = True
         try:
             await self._store.append(self._lease, batch, status=status, snapshot=snapshot, durable=durable)
         except BaseException:
             # Even a cancelled append is decided when it raises, and the lease says how.
             if self._lease.next_seq <= first:
-                self.pending = noted + self.pending
-                self._first, self._before = first, before
+                again: list[Noted] = [(kind, data) for _, kind, data in batch]
+                self.pending = again + self.pending
+                self._first = first
             raise
         finally:
-            if self._flushing is not None:
-                self._flushing.set_result(None)
-                self._flushing = None
+            self._is_flushing = False
+            while self._waiting:
+                waiting = self._waiting.pop()
+                if not waiting.done():
+                    waiting.set_result(None)
+
+    async def _flushed(self) -> None:
+        """Wait until the flush that is under way is over."""
+        waiting = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiting)
+        await waiting
 
     def _snapshot(self) -> Snapshot:
         data = to_json(export(self._machine))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import platform
 import time
@@ -25,6 +24,7 @@ from flowagent.core.resumption import Addition, added, refuse_misfits
 from flowagent.core.run import Run
 from flowagent.core.secret import ENCRYPT
 from flowagent.core.shape import fingerprint, shape_of
+from flowagent.core.stopping import let_go, settled, stop
 from flowagent.core.stored import Place, Position, as_run, hold_to_text, known, read, refuse_other_input, standing
 from flowagent.core.topology import Topology
 from flowagent.core.version import VERSION
@@ -128,8 +128,12 @@ async def _start_again(
     if status in ("completed", "waiting"):
         return as_run(place, run_id, position.machine, status, replayed=True, reason=position.reason)
     if status == "cancelled":
-        raise FlowAgentError(f"run `{run_id}` was cancelled; resume({run_id!r}) goes on with it")
-    return await _resume(place, run_id, options, by, Addition(), accept_changes=False)
+        raise _was_cancelled(run_id)
+    return await _resume(place, run_id, options, by, Addition(), accept_changes=False, on_purpose=False)
+
+
+def _was_cancelled(run_id: str) -> FlowAgentError:
+    return FlowAgentError(f"run `{run_id}` was cancelled; resume({run_id!r}) goes on with it")
 
 
 async def resume(
@@ -156,7 +160,14 @@ async def resume(
 
 
 async def _resume(
-    place: Place, run_id: str, options: Options, by: Heard, addition: Addition, *, accept_changes: bool
+    place: Place,
+    run_id: str,
+    options: Options,
+    by: Heard,
+    addition: Addition,
+    *,
+    accept_changes: bool,
+    on_purpose: bool = True,
 ) -> Run[Any]:
     before: Position | None = None
 
@@ -185,9 +196,9 @@ async def _resume(
         if position.machine.final is not None:
             return completed(position)
         lease, past = await _taken_again(place.store, run_id)
-    position = await _told(place, lease, past, position_of, addition)
+    position = await _told(place, lease, past, position_of, addition, on_purpose=on_purpose)
     if (status := standing(position.machine)) is not None:
-        await _let_go(place, lease, status)
+        await let_go(place.store, lease, status)
         return _finished(place, run_id, position.machine, status, options, replayed=True)
     by = Heard(by.listeners, position.started.get("carried", NOTHING_CARRIED))
     return await _drive(place, position.machine, lease, options, by, resumed=True, weight=position.weight)
@@ -199,10 +210,14 @@ async def _told(
     past: Past,
     position_of: Callable[[Past], Awaitable[Position]],
     addition: Addition,
+    *,
+    on_purpose: bool,
 ) -> Position:
     """A run that is held, told what is added; if that cannot be, it is let go of as it stood."""
-    stood = None if past.info.status in ("interrupted", "running") else past.info.status
+    first, stood = lease.next_seq, settled(past.info.status)
     try:
+        if stood == "cancelled" and not on_purpose:  # since `run` has looked
+            raise _was_cancelled(lease.run_id)
         position = await position_of(past)
         stood = stood or position.status
         if position.machine.final is not None:
@@ -212,7 +227,7 @@ async def _told(
             await place.store.append(lease, records)
     except BaseException:
         with contextlib.suppress(RunConflict, StoreError):  # the error that is raised is the one to tell
-            await _let_go(place, lease, stood)
+            await let_go(place.store, lease, stood if lease.next_seq == first else None)
         raise
     return position
 
@@ -225,14 +240,6 @@ async def _taken_again(store: Store, run_id: str) -> tuple[Lease, Past]:
     except BaseException:
         await store.release(lease)
         raise
-
-
-async def _let_go(place: Place, lease: Lease, status: Status | None) -> None:
-    """Leave a run as it stands; it is released even if that cannot be stored, or nobody could go on with it."""
-    try:
-        await place.store.append(lease, [], status=status)
-    finally:
-        await place.store.release(lease)
 
 
 async def load(place: Place, run_id: str) -> Run[Any]:
@@ -256,37 +263,8 @@ async def cancel(place: Place, run_id: str, *, timeout: float = 30.0) -> Run[Any
         RunConflict: its owner did not stop in time.
     """
     hold_to_text(run_id)
-    info = await place.store.info(run_id)
-    if info.status in ("completed", "cancelled"):
-        return await load(place, run_id)
-    if await place.store.request_cancel(run_id):
-        await _until_stopped(place.store, run_id, timeout)
-        return await load(place, run_id)
-    lease = await place.store.claim(run_id, blocking=loops.own_loop.get())
-    try:
-        await _note_cancelled(place, lease)
-    finally:
-        await place.store.release(lease)
+    await stop(place.store, run_id, timeout)
     return await load(place, run_id)
-
-
-async def _note_cancelled(place: Place, lease: Lease) -> None:
-    last = (await place.store.read(lease.run_id, after=lease.next_seq - 2))[-1]
-    if last.kind == "ended" and journal.read(lease.run_id, last).get("status") == "completed":
-        await place.store.append(lease, [], status="completed")  # somebody has finished it in the meantime
-        return
-    body = journal.plain(time.time(), status="cancelled", reason="somebody asked to cancel it")
-    await place.store.append(lease, [Record(lease.next_seq, "ended", body)], status="cancelled")
-
-
-async def _until_stopped(store: Store, run_id: str, timeout: float) -> None:
-    """Wait for another call, perhaps in another process, to let go of a run."""
-    wait, until = 0.005, time.monotonic() + timeout
-    while (await store.info(run_id)).status == "running":
-        if time.monotonic() > until:
-            raise RunConflict(f"run `{run_id}` was asked to stop and has not within {timeout:g} s")
-        await asyncio.sleep(wait)
-        wait = min(wait * 1.5, 0.5)
 
 
 # -- driving -------------------------------------------------------------------------------------------------------

@@ -77,21 +77,8 @@ class Settler:
         return None
 
     def _finish(self, task: Task, writes: Writes, ways: Sequence[Way], seconds: float) -> None:
-        parents = task.parents
-        self._recorder.pending.append(
-            (
-                task.id,
-                task.place,
-                task.scope.topology,
-                (parents[0].id,) if len(parents) == 1 else tuple([parent.id for parent in parents]),
-                task.attempt,
-                writes,
-                ways,
-                self._clock(),
-                seconds,
-                None if task.account is None else self._purse.record(task),
-            )
-        )
+        usage = None if task.account is None else self._purse.record(task)
+        self._recorder.note_done(task, writes, ways, self._clock(), seconds, usage)
         if self._teller.is_heard:
             self._teller.done(task, writes, ways, seconds)
             self._warn_of_conflicts(task, writes)

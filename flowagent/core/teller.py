@@ -39,9 +39,9 @@ class Teller:
         if self.is_heard:
             self.tell(kind, task_id=task.id, node=task.place.name, path=path_of(task), attempt=task.attempt, **facts)
 
-    def started(self, task: Task) -> contextvars.Context:
-        """Tell that an attempt begins, in the context variables that it will have."""
-        context = contextvars.copy_context()
+    def started(self, task: Task, variables: contextvars.Context) -> contextvars.Context:
+        """Tell that an attempt begins, in the context variables that it will have: a copy of these."""
+        context = variables.copy()
         if self.is_heard:
             context.run(self.of, TaskStarted, task)
         return context

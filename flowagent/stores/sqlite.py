@@ -124,7 +124,10 @@ class SQLiteStore:
         `lease.next_seq` tells which.
         """
         append = sqlite_writes.Append(self._own(lease), records, status, snapshot, durable=durable)
-        await append.database.write(append, blocking=lease.blocking)
+        if lease.blocking:
+            append.database.write_here(append)
+        else:
+            await append.database.write_beside(append)
 
     async def release(self, lease: Lease) -> None:
         """Let go of a run; see `Store.release`.

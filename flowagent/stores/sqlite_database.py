@@ -17,7 +17,7 @@ import threading
 import time
 import weakref
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeVar, cast
 
@@ -67,19 +67,24 @@ class Write(Job[T]):
         durable: whether a power cut may not lose it.
         holds: whether it takes hold of a run, for which this process must be signed in as an owner.
         makes: whether it makes the file, if there is none.
-        looks: whether it must be seen before that the file still has its name; else that is looked at now and then.
-        single: whether it is one statement, which SQLite itself does whole or not at all.
     """
 
     durable: bool = False
     holds: bool = False
     makes: bool = False
-    looks: bool = True
-    single: bool = False
 
     def __init__(self, database: Database) -> None:
-        super().__init__()
         self.database = database
+
+    @property
+    def looks(self) -> bool:
+        """Whether it must be seen before that the file still has its name; else that is looked at now and then."""
+        return True
+
+    @property
+    def single(self) -> bool:
+        """Whether it is one statement, which SQLite itself does whole or not at all."""
+        return False
 
     def __call__(self) -> None:
         """Commit it, alone."""
@@ -117,7 +122,7 @@ class Database:
         self._cursor: apsw.Cursor | None = None
         self._file: tuple[int, int] | None = None
         self._look_at = 0.0
-        self._synchronous = ""
+        self._is_durable = True
         self._writing = Threads("flowagent-writer", most=1, together=_commit_together)
         self._closing = Threads("flowagent-closer", most=1)
         self.readers = Readers(place)
@@ -139,10 +144,16 @@ class Database:
         Raises:
             StoreError: it could not be saved.
         """
-        if blocking:
-            self.commit([write])
-            return write.result()
-        return await self._writing.do(write)
+        return self.write_here(write) if blocking else await self.write_beside(write)
+
+    def write_here(self, write: Write[T]) -> T:
+        """Commit a write on this thread."""
+        self.commit([write])
+        return write.result()
+
+    def write_beside(self, write: Write[T]) -> Awaitable[T]:
+        """Have a write committed on the writer's thread, to which it goes in this turn of the loop."""
+        return self._writing.do(write, gathers=len(self._held) > 1)
 
     def commit(self, writes: Sequence[Write[Any]]) -> None:
         """Commit writes in one transaction; each notes its own outcome, and none spoils another's."""
@@ -172,9 +183,19 @@ class Database:
 
     def _alone(self, write: Write[Any]) -> None:
         # One statement is a transaction by itself, and takes the lock for writing when it begins, as the others do.
-        self._look_now_and_then(time.monotonic())
-        self._attempt(self._ready(durable=write.durable), write)
-        if write.error is None:
+        now = time.monotonic()
+        if now >= self._look_at:
+            self._look(now)
+        cursor = self._ready(durable=write.durable)
+        try:
+            write.work(cursor)
+        except apsw.TooBigError as error:  # its own fault, not the file's
+            write.fail(sqlite_file.told(self.place, error))
+        except apsw.Error:
+            raise
+        except Exception as error:  # noqa: BLE001  # it is raised where the outcome is awaited
+            write.fail(error)
+        else:
             write.landed()
 
     def _together(self, writes: Sequence[Write[Any]]) -> None:
@@ -184,7 +205,8 @@ class Database:
         for write in writes[1:]:
             durable, holds = durable or write.durable, holds or write.holds
             makes, looks = makes or write.makes, looks or write.looks
-        self._look_now_and_then(now, at_once=looks)
+        if looks or now >= self._look_at:
+            self._look(now)
         cursor = self._ready(durable=durable, make=makes)
         cursor.execute("BEGIN IMMEDIATE")
         signing = holds and now >= self.renew_at
@@ -243,20 +265,15 @@ class Database:
 
     def _attempt(self, cursor: apsw.Cursor, write: Write[Any]) -> None:
         try:
-            if write.single:
-                write.work(cursor)
-                return
             cursor.execute("SAVEPOINT one")
             write.succeed(write.work(cursor))
         except Exception as error:
             if isinstance(error, apsw.Error) and not isinstance(error, apsw.TooBigError):
                 raise
-            # Its own fault, not the file's: it alone is undone. (A single statement undoes itself.)
+            # Its own fault, not the file's: it alone is undone.
             write.fail(sqlite_file.told(self.place, error) if isinstance(error, apsw.Error) else error)
-            if not write.single:
-                cursor.execute("ROLLBACK TO one")
-        if not write.single:
-            cursor.execute("RELEASE one")
+            cursor.execute("ROLLBACK TO one")
+        cursor.execute("RELEASE one")
 
     def _failed(self, writes: Sequence[Write[Any]], error: apsw.Error) -> list[Write[Any]]:
         for write in writes:
@@ -273,24 +290,23 @@ class Database:
         self._let_go()
         return mends
 
-    def _look_now_and_then(self, now: float, *, at_once: bool = False) -> None:
+    def _look(self, now: float) -> None:
         """Let go of a file that somebody removed or replaced: what is written to it has no name any more."""
-        if at_once or now >= self._look_at:
-            self._look_at = now + _LOOK_EVERY
-            if self._file is not None and identity(self._where) != self._file:
-                self._let_go()
+        self._look_at = now + _LOOK_EVERY
+        if self._file is not None and identity(self._where) != self._file:
+            self._let_go()
 
     def _ready(self, *, durable: bool, make: bool = False) -> apsw.Cursor:
-        if self._connection is None or self._cursor is None:
+        cursor = self._cursor
+        if cursor is None:
             self._connection = sqlite_file.open_writer(self.place, make=make)
-            self._cursor = self._connection.cursor()
+            self._cursor = cursor = self._connection.cursor()
             self._file = identity(self._where)
-            self._synchronous = "FULL"
-        synchronous = "FULL" if durable else "NORMAL"
-        if synchronous != self._synchronous:
-            self._cursor.execute(f"PRAGMA synchronous={synchronous}")
-            self._synchronous = synchronous
-        return self._cursor
+            self._is_durable = True
+        if durable != self._is_durable:
+            cursor.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
+            self._is_durable = durable
+        return cursor
 
     def _let_go(self) -> None:
         connection, self._connection, self._cursor, self._file = self._connection, None, None, None

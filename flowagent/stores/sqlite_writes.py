@@ -52,7 +52,10 @@ class Create(_Hold[HeldLease]):
         super().__init__(database, blocking=blocking)
         self._birth = birth
         self.durable = durable
-        self.size = sum(len(record.data) for record in birth.records)
+
+    @property
+    def size(self) -> int:
+        return _size(self._birth.records, None)
 
     def work(self, cursor: apsw.Cursor) -> HeldLease:
         return self.hold(*sqlite_journal.create(cursor, self.database.label, self._birth, self.database.me))
@@ -106,23 +109,33 @@ class Append(Write[None]):
         *,
         durable: bool,
     ) -> None:
-        super().__init__(lease.database)
+        self.database = lease.database
         self.durable = durable
-        self.looks = status is not None  # nobody is told of an end that is in no file
-        is_short = len(records) <= sqlite_journal.MOST_AT_ONCE
-        self.single = is_short and status is None and snapshot is None and not lease.unsure
-        self.size = 0 if lease.blocking else _size(records, snapshot)  # asked only where several are gathered
         self._lease = lease
         self._records = records
         self._status: Status | None = status
         self._snapshot = snapshot
+
+    @property
+    def looks(self) -> bool:
+        return self._status is not None  # nobody is told of an end that is in no file
+
+    @property
+    def single(self) -> bool:
+        is_short = len(self._records) <= sqlite_journal.MOST_AT_ONCE
+        return is_short and self._status is None and self._snapshot is None and not self._lease.unsure
+
+    @property
+    def size(self) -> int:
+        return _size(self._records, self._snapshot)
 
     def work(self, cursor: apsw.Cursor) -> None:
         lease = self._lease
         if lease.unsure:
             sqlite_journal.undo(cursor, lease.grip, lease.next_seq, lease.status)
         sqlite_journal.insert(cursor, lease.grip, self._records, lease.next_seq)
-        self.rest(cursor)
+        if self._status is not None or self._snapshot is not None:
+            self.rest(cursor)
 
     def rows(self) -> Sequence[RecordRow] | None:
         lease = self._lease
@@ -245,4 +258,4 @@ def refuse_held(database: Database, row: Row) -> None:
 
 
 def _size(records: Sequence[Record], snapshot: Snapshot | None) -> int:
-    return sum(len(record.data) for record in records) + (0 if snapshot is None else len(snapshot.data))
+    return sum([len(record.data) for record in records]) + (0 if snapshot is None else len(snapshot.data))

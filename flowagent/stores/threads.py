@@ -10,8 +10,8 @@ import contextlib
 import queue
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Final, Generic, TypeVar, cast
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, Generic, TypeVar, cast
 
 T = TypeVar("T")
 
@@ -23,17 +23,19 @@ class Job(ABC, Generic[T]):
     """Something that a thread is asked to do; it ends with a value or an error.
 
     Attributes:
-        size: about how many bytes it writes.
         error: why it failed, once it has.
     """
 
-    size: int = 0
+    # Set here, for one is made at every step, and most of them end as they began.
+    error: BaseException | None = None
+    _value: T | None = None
+    _future: asyncio.Future[None] | None = None
+    _is_told: bool = False
 
-    def __init__(self) -> None:
-        self.error: BaseException | None = None
-        self._value: T | None = None
-        self._future: asyncio.Future[None] | None = None
-        self._is_told = False
+    @property
+    def size(self) -> int:
+        """About how many bytes it writes."""
+        return 0
 
     @abstractmethod
     def __call__(self) -> None:
@@ -94,7 +96,6 @@ class Call(Job[T]):
     """A plain function as a job."""
 
     def __init__(self, function: Callable[[], T]) -> None:
-        super().__init__()
         self._function = function
 
     def __call__(self) -> None:
@@ -124,20 +125,41 @@ class Threads:
         self._lock = threading.Lock()
         self._queue: queue.SimpleQueue[Job[object] | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
+        self._gathered: dict[asyncio.AbstractEventLoop, list[Job[Any]]] = {}
 
     def __del__(self) -> None:
         """Let idle threads go when nobody can ask them for anything any more."""
         for _ in self._threads:
             self._queue.put(None)
 
-    async def do(self, job: Job[T]) -> T:
-        """Have a job done; see `Job.outcome`."""
+    def do(self, job: Job[T], *, gathers: bool = False) -> Awaitable[T]:
+        """Have a job done, and wait for its outcome; see `Job.outcome`.
+
+        Args:
+            job: what is to be done.
+            gathers: whether it may wait for the others of this turn of the loop. A thread that has begun with the first
+                of them would fight the loop for the interpreter, and do in many parts what it can do in one.
+        """
         job.expect()
+        loop = job.loop
+        if not gathers or loop is None:
+            self._hand_over([job])
+        elif (gathered := self._gathered.get(loop)) is not None:
+            gathered.append(job)
+        else:
+            self._gathered[loop] = [job]
+            loop.call_soon(self._hand_over_gathered, loop)
+        return job.outcome()
+
+    def _hand_over_gathered(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._hand_over(self._gathered.pop(loop))
+
+    def _hand_over(self, jobs: Sequence[Job[Any]]) -> None:
         with self._lock:
-            self._queue.put(cast("Job[object]", job))
+            for job in jobs:
+                self._queue.put(job)
             if len(self._threads) < self._most:
                 self._start()
-        return await job.outcome()
 
     def stop(self) -> Sequence[threading.Thread]:
         """Have the threads, which are returned, end when they have done what is queued. New ones start by use."""

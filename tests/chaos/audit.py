@@ -5,18 +5,13 @@ from __future__ import annotations
 import functools
 import tempfile
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-import apsw
-
-from flowagent.core.loops import run_blocking
-from flowagent.errors import RunNotFound
-from flowagent.stores import SQLiteStore
 from tests.chaos.campaign import Tally
 from tests.kill import checks
 from tests.kill.checks import Journal, Reference, journal_of
-from tests.kill.child import Seen, seen_in
+from tests.kill.child import seen
 from tests.kill.effects import lines_of
 from tests.kill.inline import undisturbed
 from tests.kill.play import RUN
@@ -27,29 +22,6 @@ def reference_of(subject: str) -> Reference:
     """The undisturbed run of a graph."""
     with tempfile.TemporaryDirectory() as folder:
         return undisturbed(subject, Path(folder))
-
-
-def seen_at(path: Path, subject: str, run_id: str = RUN) -> Seen:
-    """What is stored now, read with nothing in between; SQLite looks through the file too."""
-    store = SQLiteStore(path)
-    try:
-        seen = seen_in(store, subject, run_id)
-    except RunNotFound:
-        seen = Seen()
-    finally:
-        run_blocking(store.close())
-    return seen.model_copy(update={"integrity": integrity_of(path)})
-
-
-def integrity_of(path: Path) -> str:
-    """What SQLite says of a file; one that is not there has nothing wrong with it."""
-    if not path.exists():
-        return "ok"
-    connection = apsw.Connection(str(path))
-    try:
-        return str(connection.pragma("integrity_check"))
-    finally:
-        connection.close()
 
 
 class Audit:
@@ -65,12 +37,16 @@ class Audit:
         tally: where faults go; it counts what was lost, and which calls were repeated.
         keeps: whether the store promises to keep what was acknowledged. One that does not must keep the beginning of
             it, in order.
+        keys: what the store is encrypted with; more may be added to them.
     """
 
-    def __init__(self, subject: str, path: Path, effects: Path, tally: Tally, *, keeps: bool = True) -> None:
+    def __init__(
+        self, subject: str, path: Path, effects: Path, tally: Tally, *, keeps: bool = True, keys: Sequence[str] = ()
+    ) -> None:
         self.subject = subject
         self.path = path
         self.effects = effects
+        self.keys = keys
         self._reference = reference_of(subject)
         self._tally = tally
         self._keeps = keeps
@@ -78,17 +54,20 @@ class Audit:
         self._lines: list[str] = []
         tally.figures.update({"lost": 0, "repeats": 0})
 
+    def journal(self) -> Journal:
+        """What is stored now."""
+        return journal_of(seen(self.subject, self.path, RUN, self.keys))
+
     def look(self, when: str, *, others_at_work: bool = False) -> Journal:
         """Check what is stored now."""
-        seen = seen_at(self.path, self.subject)
-        now = journal_of(seen)
+        now = self.journal()
         lines = lines_of(self.effects)
         new = lines[len(self._lines) :]
         wrong = list(checks.of_store(now, self._before))
         if self._keeps:
             wrong += checks.of_calls(lines, new, None if others_at_work else self._before, now, self._reference)
         self._blame(when, wrong)
-        self._before, self._lines = now if seen.status is not None else None, lines
+        self._before, self._lines = now if now.seen.status is not None else None, lines
         return now
 
     def look_after_loss(self, when: str, written: Journal) -> int:

@@ -27,7 +27,7 @@ from typing import Final, Protocol, Self
 
 from tests.kill.graphs import SUBJECTS
 
-NAMES: Final = ("faults", "power", "space", "race", "frozen", "clock")
+NAMES: Final = ("faults", "power", "upgrade", "remove", "space", "race", "frozen", "clock", "crowd", "long", "soak")
 
 
 @dataclass(slots=True)

@@ -5,7 +5,8 @@ full, for n = 1, 2, 3, ... until a run goes through without reaching its n-th wr
 after it fail until the call has ended. `router storm 12`: each operation of any kind fails with some probability.
 
 After each run the disk is well again. Then what was acknowledged must be there, and resuming must end the run as if
-nothing had happened; by turns with the same store object or with another, as in a process that started anew.
+nothing had happened; by turns with the same store object or with another, as in a process that started anew. One run in
+four is encrypted, and resumed with a new key.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from tests.chaos.layer import Kind, Layer, Operation
 from tests.kill.effects import Effects
 from tests.kill.graphs import SUBJECTS
 from tests.kill.inline import go_on, go_on_beside, resumed
+from tests.kill.sealing import OFTEN, Keys, sealed
 
 T = TypeVar("T")
 
@@ -111,6 +113,10 @@ DEEP: Final = frozenset({"fcntl", "mmap"})
 def possible() -> list[str]:
     """The faults that can be had on this system."""
     return [name for name, fault in FAULTS.items() if memory.AVAILABLE or fault.kind not in DEEP]
+
+
+SHALLOW: Final = [name for name in possible() if FAULTS[name].kind not in DEEP]
+"""Those of the disk, without those of shared memory."""
 
 
 class Plan:
@@ -244,34 +250,38 @@ def _one(subject: str, plan: Plan, folder: Path, tally: Tally, chance: random.Ra
     path = folder / "runs.db"
     store = SQLiteStore(path, vfs=None if plan.is_deep else disk.name, busy_timeout=BUSY_TIMEOUT)
     effects = Effects(folder / "effects", "", longest=0.0)
-    audit = Audit(subject, path, folder / "effects", tally)
+    keys = Keys(chance, encrypted=chance.random() < OFTEN)
+    audit = Audit(subject, path, folder / "effects", tally, keys=keys.all)
     start = chance.choice((go_on, go_on_beside))
     began = time.monotonic()
     with ExitStack() as stack:
         if plan.is_deep:
             stack.enter_context(memory.failing(path, disk.refuses))
-        error = _outcome(lambda: start(subject, store, effects))
+        error = outcome(lambda: start(subject, sealed(store, keys.all), effects))
         if chance.random() < 0.5:
             # The disk is still bad while the store is closed, which never raises.
             tally.faults += [
-                f"closing: {wrong}" for wrong in _untold(_outcome(lambda: run_blocking(store.close())), plan)
+                f"closing: {wrong}" for wrong in untold(outcome(lambda: run_blocking(store.close())), plan)
             ]
     disk.plan = None
-    tally.figures.update({"runs": 1, "operations failed": plan.hits, "errors told": error is not None})
+    tally.figures.update(
+        {"runs": 1, "encrypted": bool(keys.all), "operations failed": plan.hits, "errors told": error is not None}
+    )
     tally.figures["most ms in a call"] = max(tally.figures["most ms in a call"], int((time.monotonic() - began) * 1000))
-    tally.faults += _untold(error, plan)
+    tally.faults += untold(error, plan)
     if chance.random() < 0.5:
         run_blocking(store.close())
         store = SQLiteStore(path)
+    keys.rotate()
     audit.look("after the faults")
-    again = _outcome(lambda: resumed(subject, store, effects))
+    again = outcome(lambda: resumed(subject, sealed(store, keys.all), effects))
     if again is not None:
         tally.faults.append(f"on a good disk again, resume says {again!r}")
     run_blocking(store.close())
     audit.look_at_end("at the end")
 
 
-def _untold(error: BaseException | None, plan: Plan) -> list[str]:
+def untold(error: BaseException | None, plan: Plan) -> list[str]:
     """What is wrong with an error: it must be a `StoreError` that says what to do about what happened."""
     if error is None:
         return []
@@ -283,7 +293,7 @@ def _untold(error: BaseException | None, plan: Plan) -> list[str]:
     return []
 
 
-def _outcome(call: Callable[[], object]) -> BaseException | None:
+def outcome(call: Callable[[], object]) -> BaseException | None:
     """How a call ends; of an error a copy without what it refers to, for its tracebacks would keep leases alive."""
     ended: list[BaseException | None] = []
 

@@ -14,7 +14,8 @@ as the machine would find it.
 With `durability="step"` nothing that was acknowledged may be lost. With `"fast"` and `"exit"` what is left must be the
 beginning of what was written, whole and in order. In each case resuming ends the run as if nothing had happened.
 A case is `NUMBER GRAPH DURABILITY`. In half of the cases the log is moved into the database again and again while the
-run goes on, so that cuts hit that too; and resuming may be cut like the run before it.
+run goes on, so that cuts hit that too; and resuming may be cut like the run before it. In one of four the store is
+encrypted, with another key after each cut.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ from flowagent import Context
 from flowagent.core.loops import run_blocking
 from flowagent.errors import StoreError
 from flowagent.stores import SQLiteStore
-from tests.chaos.audit import Audit, seen_at
+from tests.chaos.audit import Audit
 from tests.chaos.campaign import Tally
 from tests.chaos.layer import Layer, Operation
-from tests.kill.checks import journal_of
 from tests.kill.effects import Effects
 from tests.kill.graphs import SUBJECTS
 from tests.kill.inline import go_on, go_on_beside, resumed
+from tests.kill.sealing import OFTEN, Keys, sealed
 
 T = TypeVar("T")
 
@@ -236,11 +237,12 @@ class Play:
         tidies = chance.random() < 0.5
         length = self._length(subject, durability, folder, tidies=tidies)
         tally = Tally()
-        machine = _Machine(subject, durability, folder, chance, tidies=tidies)
-        audit = Audit(subject, machine.path, machine.effects, tally, keeps=durability in self._keeps)
+        keys = Keys(chance, encrypted=chance.random() < OFTEN)
+        machine = _Machine(subject, durability, folder, chance, tidies=tidies, keys=keys)
+        audit = Audit(subject, machine.path, machine.effects, tally, keeps=durability in self._keeps, keys=keys.all)
         cut_at = chance.randint(1, length)
         while (disk := machine.go_on(cut_at)).is_off:
-            written = journal_of(seen_at(machine.path, subject))
+            written = audit.journal()
             machine.power_returns(disk)
             audit.path = machine.path
             lost = audit.look_after_loss(f"after cut {machine.cuts} at {_named(disk)}", written)
@@ -249,6 +251,7 @@ class Play:
                     "cuts": 1,
                     f"with {durability}": 1,
                     "in a checkpoint": machine.was_tidying,
+                    "in an encrypted store": bool(keys.all),
                     "before the run was stored": not written.seen.records,
                     "that lost records never promised": lost > 0,
                 }
@@ -263,7 +266,9 @@ class Play:
         if way not in self._lengths:
             place = folder / "undisturbed"
             place.mkdir()
-            disk = _Machine(subject, durability, place, random.Random(0), tidies=tidies).go_on(0)
+            calm = random.Random(0)
+            machine = _Machine(subject, durability, place, calm, tidies=tidies, keys=Keys(calm, encrypted=False))
+            disk = machine.go_on(0)
             self._lengths[way] = disk.operations
         return self._lengths[way]
 
@@ -278,12 +283,15 @@ class _Machine:
         was_tidying: whether the last cut came while the log was moved into the database.
     """
 
-    def __init__(self, subject: str, durability: str, folder: Path, chance: random.Random, *, tidies: bool) -> None:
+    def __init__(
+        self, subject: str, durability: str, folder: Path, chance: random.Random, *, tidies: bool, keys: Keys
+    ) -> None:
         self._subject = subject
         self._durability = durability
         self._folder = folder
         self._chance = chance
         self._tidies = tidies
+        self._keys = keys
         self.effects = folder / "effects"
         self.cuts = 0
         self.was_tidying = False
@@ -301,9 +309,10 @@ class _Machine:
         if self._tidies:
             effects = Tidying(self.effects, self.path, disk, self._chance)
         store = SQLiteStore(self.path, vfs=disk.name)
+        self._keys.rotate()
         go = self._chance.choice((go_on, go_on_beside)) if self.cuts == 0 else resumed
         with contextlib.suppress(StoreError):
-            go(self._subject, store, effects, durability=self._durability)
+            go(self._subject, sealed(store, self._keys.all), effects, durability=self._durability)
         run_blocking(store.close())
         self.was_tidying = isinstance(effects, Tidying) and effects.is_at_it.is_set()
         return disk

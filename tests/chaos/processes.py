@@ -43,19 +43,22 @@ class Worker:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.signal(signal.SIGKILL)
-        self._process.join(PATIENCE)
-        self._process.close()
-        self._pipe.close()
+        self.end()
 
-    def hear(self) -> Any:
+    @property
+    def pid(self) -> int:
+        """Its number."""
+        assert self._process.pid is not None, "it was started when it was made"
+        return self._process.pid
+
+    def hear(self, patience: float = PATIENCE) -> Any:
         """The next thing it says; None when it was killed.
 
         Raises:
-            TimeoutError: it says nothing.
+            TimeoutError: it says nothing for so many seconds.
         """
-        if not self._pipe.poll(PATIENCE):
-            raise TimeoutError(f"process {self._process.pid} has said nothing for {PATIENCE:g} s")
+        if not self._pipe.poll(patience):
+            raise TimeoutError(f"process {self._process.pid} has said nothing for {patience:g} s")
         try:
             return self._pipe.recv()
         except (EOFError, ConnectionResetError):
@@ -70,6 +73,12 @@ class Worker:
         if self._process.is_alive() and self._process.pid is not None:
             with contextlib.suppress(ProcessLookupError):  # it has ended in this very moment, and was reaped elsewhere
                 os.kill(self._process.pid, number)
+
+    def end(self) -> None:
+        """Kill it, and let go of all that it took."""
+        self.kill()
+        self._process.close()
+        self._pipe.close()
 
     def kill(self) -> None:
         """Kill it, and wait until it is gone."""

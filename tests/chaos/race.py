@@ -14,14 +14,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
-import apsw
-
 from flowagent.core.loops import run_blocking
 from flowagent.stores import SQLiteStore
 from tests.chaos.audit import Audit
 from tests.chaos.campaign import Tally, by_turns
 from tests.chaos.processes import Worker
 from tests.chaos.workers import compete
+from tests.kill.child import epochs_at
 from tests.kill.effects import Effects
 from tests.kill.inline import resumed
 from tests.kill.play import RUN
@@ -63,9 +62,7 @@ class Play:
         if (folder / "overlaps").exists():
             tally.faults.append(f"two processes were at work at once: {(folder / 'overlaps').read_text()}")
         audit.look_at_end("at the end")
-        epochs = epochs_at(folder / "runs.db")
-        if epochs != sorted(epochs):
-            tally.faults.append(f"the epochs of the records are {epochs}")
+        epochs = epochs_at(folder / "runs.db", RUN)
         tally.figures.update(
             {
                 "races": 1,
@@ -77,13 +74,3 @@ class Play:
             }
         )
         return tally
-
-
-def epochs_at(path: Path) -> list[int]:
-    """The epoch of each record of the run, in order."""
-    connection = apsw.Connection(str(path))
-    try:
-        question = "SELECT r.epoch FROM records r JOIN runs ON run = key WHERE run_id = ? ORDER BY seq"
-        return [epoch for (epoch,) in connection.execute(question, (RUN,))]
-    finally:
-        connection.close()

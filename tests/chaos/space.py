@@ -60,12 +60,12 @@ class Play:
                 first: Outcome = worker.hear()
                 # A copy is looked at: where there is no room, SQLite cannot even make the memory it shares.
                 audit = Audit(subject, _copied(place, folder), folder / "effects", tally)
-                audit.look("when there was no room")
+                status = audit.look("when there was no room").seen.status or "not stored"
                 audit.path = place / "runs.db"
                 worker.tell("there is room")
                 second: Outcome = worker.hear()
             audit.look_at_end("at the end")
-        tally.figures.update({"runs": 1, f"on a full {where}": first[0] == "StoreError"})
+        tally.figures.update({"runs": 1, f"on a full {where}": first[0] == "StoreError", status: 1})
         if first[0] not in ("StoreError", "completed"):
             tally.faults.append(f"with {room} bytes left: {first}")
         if first[0] == "StoreError" and not any(remedy in first[1] for remedy in REMEDIES):

@@ -14,7 +14,7 @@ from flowagent.core.loops import run_blocking
 from flowagent.core.records import Record
 from flowagent.errors import StoreError
 from flowagent.stores import SQLiteStore
-from tests.chaos import memory, power
+from tests.chaos import crowd, memory, power, remove, soak, upgrade
 from tests.chaos.campaign import Tally, main
 from tests.chaos.faults import FAULTS, Disk, Nth
 from tests.chaos.power import Image
@@ -102,3 +102,57 @@ def test_shared_memory_that_fails_is_told(quick_path: Path) -> None:
     run_blocking(store.close())
     connection = apsw.Connection(str(quick_path / "runs.db"))
     assert connection.pragma("integrity_check") == "ok"
+
+
+def test_a_step_that_a_crowd_lost_or_did_again_is_told(quick_path: Path) -> None:
+    """One that is not recorded, one that was never called, one that was recorded and called once more."""
+    played = crowd.Play(1).play("0 3 calm", quick_path)
+    assert played.faults == []
+    ledger = quick_path / "ledger"
+    ledger.write_text(ledger.read_text().replace("r0/first\n", "r1/first\n"))
+    told = list(crowd.wrong_with(quick_path, 4, {"r1/first"}))
+    assert told == [
+        "3 steps are not recorded, 0 should not be",
+        "4 steps were never called, 0 should not have been",
+        "1 steps were recorded and called again, such as r1/first",
+    ]
+
+
+def test_what_grows_is_told() -> None:
+    """Each of the figures by itself; what goes up and down does not count."""
+    flat = soak.Look(memory=50_000, files=20, threads=9, log=4000, file=2000)
+    assert list(soak.grown([flat] * 60)) == []
+    for name, more in zip(soak.Look._fields, soak.MAY_GROW, strict=True):
+        rising = [flat._replace(**{name: getattr(flat, name) + more * step // 10}) for step in range(60)]
+        assert [text.partition("`")[2].partition("`")[0] for text in soak.grown(rising)] == [name]
+        wave = [flat._replace(**{name: getattr(flat, name) + more * 3 * (step % 2)}) for step in range(60)]
+        assert list(soak.grown(wave)) == []
+
+
+def test_an_upgrade_that_is_half_done_is_seen(quick_path: Path) -> None:
+    """A file of the older format with a part of the newer one in it, or one that lacks a record."""
+    old = upgrade.Old(quick_path, random.Random(1))
+    with upgrade.newer():
+        assert (old.look("before"), old.tally.faults) == (True, [])
+        connection = apsw.Connection(str(old.path))
+        connection.execute("ALTER TABLE runs ADD COLUMN label TEXT; CREATE INDEX runs_by_label ON runs(label)")
+        connection.execute("DELETE FROM records WHERE id = (SELECT max(id) FROM records)")
+        connection.close()
+        assert old.look("now") is True
+    assert [fault.partition(" has ")[0] for fault in old.tally.faults] == ["now format 1", "now records are others"]
+
+
+def test_a_run_that_is_half_deleted_is_seen(quick_path: Path) -> None:
+    """A record of it that is gone, one of another run, and records of no run at all."""
+    full = remove.Full(quick_path, random.Random(1))
+    assert (full.look("before"), full.tally.faults) == (True, [])
+    connection = apsw.Connection(str(full.path))
+    connection.pragma("foreign_keys", False)
+    connection.execute(
+        "DELETE FROM records WHERE run = (SELECT key FROM runs WHERE run_id = ?) AND seq = 1", (full.run_id,)
+    )
+    connection.execute("DELETE FROM runs WHERE run_id = 'trip-done'")
+    connection.close()
+    assert full.look("now") is True
+    told = [fault.partition(", and there")[0] for fault in full.tally.faults]
+    assert told == ["now the runs ['trip-done'] are others", f"now a part of run `{full.run_id}` is gone"]

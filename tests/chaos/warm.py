@@ -10,7 +10,8 @@ from tests.kill.graphs import SUBJECTS
 
 for _late in ("core.runs", "core.check", "core.sketch", "stores.sqlite"):
     importlib.import_module(f"flowagent.{_late}")
-importlib.import_module("jsonschema")
+for _other in ("jsonschema", "tests.chaos.upgrade"):
+    importlib.import_module(_other)
 for _graph in (*(subject.graph for subject in SUBJECTS.values()), workers.napping()):
     _graph.check()
 gc.collect()

@@ -37,9 +37,14 @@ with using(TestModel()):
 
 
 def python(folder: Path, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    """Python in a folder, without keys and without any real request."""
+    """Python in a folder, without keys, without any real request, and with no plugin of pytest but what it brings."""
     keep = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
-    environment = keep | {"PYTHONPATH": str(ROOT), "FLOWAGENT_NO_REQUESTS": "1", "PYTHONIOENCODING": "utf-8"}
+    environment = keep | {
+        "PYTHONPATH": str(ROOT),
+        "PYTHONIOENCODING": "utf-8",
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        "FLOWAGENT_NO_REQUESTS": "1",
+    }
     environment.pop("FLOWAGENT_MODEL", None)
     return subprocess.run(
         [sys.executable, *words],
@@ -66,7 +71,7 @@ def test_the_templates_are_listed_with_what_they_show(cli: CommandLine) -> None:
 def test_a_project_s_own_tests_pass_without_a_model(cli: CommandLine, folder: Path, name: str) -> None:
     """F21: each template runs offline and is tested."""
     assert cli("new", name, "made").code == 0
-    done = python(folder / "made", "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", "-p", "no:asyncio")
+    done = python(folder / "made", "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider")
     assert done.returncode == 0, done.stdout
     assert " passed" in done.stdout
     assert "skipped" not in done.stdout

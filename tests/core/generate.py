@@ -790,14 +790,11 @@ class Shell:
         for task in self.machine.tasks.values():
             if is_unmerged(task):
                 continue
-            state = plain(task.values)
-            if task.item is not None:
-                state["the item"] = task.item.value
-            if task.closing and isinstance(task.place.node, ItemNode):
-                known = self.seen.states.setdefault(f"{task.id} closing", state)
-            else:
-                known = self.seen.states.setdefault(task.id, state)
-            assert known == state, f"the state at {task.id} has changed"
+            values = task.values if task.item is None else {**task.values, "the item": task.item.value}
+            name = f"{task.id} closing" if task.closing and isinstance(task.place.node, ItemNode) else task.id
+            if name not in self.seen.states:
+                self.seen.states[name] = plain(values)  # what is frozen equals what is plain
+            assert self.seen.states[name] == values, f"the state at {task.id} has changed"
         if self.model is not None:
             self._compare(self.model)
 

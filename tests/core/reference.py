@@ -578,7 +578,7 @@ class Reference:
 
     def may_start(self, work: Work) -> bool:
         return self.on_failure == "continue" or all(
-            self.caught(failed) or self.beside(work, failed)
+            self.caught(failed) or (self.on_failure == "finish" and self.beside(work, failed))
             for failed in self.tasks.values()
             if failed.status == "failed"
         )

@@ -86,7 +86,7 @@ class Point:
     at: list[int]
 
 
-Split = Annotated[str, AfterValidator(lambda word: word.split())]
+Split = Annotated[str, AfterValidator(str.split)]
 
 
 class Parted(BaseModel):

@@ -256,6 +256,17 @@ def test_a_failing_item_does_not_stop_other_items(on_failure: OnFailure, beside:
     assert [line.split()[0] for line in run.play().final["results"]] == ["m[0]", "m[1]"]
 
 
+def test_a_failing_item_stops_other_items_where_a_failure_cancels_what_is_in_flight() -> None:
+    """One that was called off is not started anew before somebody goes on with the run."""
+    run = shell(drawn(MAP, m={"kind": "map"}), on_failure="cancel", fails={"m[0]": 1})
+    act(run, "start m", "end m", "start m[0]", "start m[1]", "end m[0]")
+    run.crash()
+    assert startable(run) == []
+    assert run.machine.next_ready() is None
+    act(run, "retry m[0]")
+    assert sorted(startable(run)) == ["b", "m[0]", "m[1]"]
+
+
 @pytest.mark.parametrize("how", ["skip", "collect"])
 def test_a_map_that_lets_failed_items_go_is_over_when_all_have_settled(how: str) -> None:
     """What failed stands among the results as a failure; nobody has to run it again."""

@@ -11,7 +11,7 @@ import json
 import os
 import random
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
@@ -47,7 +47,7 @@ behaviours = st.builds(
     asking=st.sampled_from([0, 3]),
     items=st.sampled_from([2, 4]),
 )
-policies: st.SearchStrategy[OnFailure] = st.sampled_from(["finish", "continue"])
+policies: st.SearchStrategy[OnFailure] = st.sampled_from(get_args(OnFailure))
 schedules = st.integers(0, 2**32).map(random.Random)
 
 

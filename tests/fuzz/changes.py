@@ -95,3 +95,5 @@ def _places(content: Any) -> Iterator[tuple[Any, Any]]:
 CHANGES: Final[Sequence[Callable[[random.Random, bytes], bytes]]] = (
     *(_bit, _bytes, _digit, _letter, _cut, _longer, _shape, _reshaped),
 )
+OF_ANY_BYTES: Final[Sequence[Callable[[random.Random, bytes], bytes]]] = (_bit, _bytes, _cut, _longer, _shape)
+"""Those that need no JSON: for what is encrypted."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -17,7 +17,7 @@ import apsw
 from flowagent.errors import FlowAgentError, RunConflict, RunNotFound, StoreError
 from flowagent.stores import sqlite_runs
 from flowagent.stores.sqlite_runs import NUMBERS
-from tests.fuzz.changes import CHANGES
+from tests.fuzz.changes import CHANGES, OF_ANY_BYTES
 
 HUGE: Final = (2**31, 2**32, 2**53 + 1, 2**63 - 1, -(2**63), -1, 0)
 _COLUMNS: Final = "id, epoch, kind, data, sum"
@@ -42,6 +42,7 @@ class Damage:
         held: whether it may now seem that a process is advancing the run.
         everywhere: whether other runs may be hit as well.
         forged: whether its checksums fit, so that another state may come of it.
+        cached: whether what is forged is a snapshot.
     """
 
     text: str
@@ -53,6 +54,13 @@ class Damage:
     held: bool = False
     everywhere: bool = False
     forged: bool = False
+    cached: bool = False
+
+    def of_encrypted(self) -> Damage:
+        """What the same may do to an encrypted store: nobody without the key makes a row that fits."""
+        if not self.forged:
+            return self
+        return replace(self, forged=False, errors=(StoreError,), harmless=self.cached)
 
 
 class Rows:
@@ -96,8 +104,9 @@ class Rows:
 def _changed(rows: Rows, at: int, table: str) -> str:
     """Change the bytes of a row; what was done."""
     before = rows.data(at, table)
+    changes = CHANGES if before.startswith(b"{") else OF_ANY_BYTES
     for _ in range(100):
-        change = rows.chance.choice(CHANGES)
+        change = rows.chance.choice(changes)
         after = change(rows.chance, before)
         if after != before:
             rows.set(at, "data", after, table)
@@ -305,11 +314,13 @@ def forged(rows: Rows) -> Damage:
         text = f"record {at & 0xFFFFFFFF}: kind {kind!r}"
     else:
         text = _changed(rows, at, table)
-    _seal(rows, at, table)
-    return Damage(text=f"forged {text}", run=rows.run, errors=(FlowAgentError,), forged=True)
+    fit(rows, at, table)
+    cached = table == "snapshots"
+    return Damage(text=f"forged {text}", run=rows.run, errors=(FlowAgentError,), forged=True, cached=cached)
 
 
-def _seal(rows: Rows, at: int, table: str) -> None:
+def fit(rows: Rows, at: int, table: str) -> None:
+    """Give a row a checksum that fits."""
     epoch, kind = 0, "snapshot"
     if table == "records":
         epoch, kind = cast(

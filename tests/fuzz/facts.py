@@ -72,7 +72,7 @@ def picture_of(run: Run[Any]) -> str:
     return run.draw(times=False).dot()
 
 
-def shown(run_id: str, store: Path) -> None:
+def shown(run_id: str, store: Path, key_env: str | None = None) -> None:
     """Have the command line show a run; nobody reads it."""
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        show(Way(run_id=run_id, store=str(store)), None, Output())
+        show(Way(run_id=run_id, store=str(store), key_env=key_env), None, Output())

@@ -9,6 +9,7 @@ are in `graphs.py`. When the format of stores changes, what is there stays, and 
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import shutil
@@ -17,6 +18,8 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, cast
+
+import apsw
 
 from flowagent import Run
 from flowagent.core.loops import run_blocking
@@ -54,6 +57,17 @@ def read(path: Path, name: str) -> Facts:
     run = finish(name, store, world)
     run_blocking(store.close())
     return {"before": before, "calls": sorted(world.calls), "after": _told(run)}
+
+
+def shape(path: Path) -> Facts:
+    """How a store is written: its tables and indexes, and by kind the names in the JSON of its records."""
+    names: dict[str, set[str]] = {}
+    with contextlib.closing(apsw.Connection(str(path))) as connection:
+        tables = [str(sql) for (sql,) in connection.execute("SELECT sql FROM sqlite_schema WHERE sql <> '' ORDER BY 1")]
+        question = "SELECT kind, data FROM records UNION ALL SELECT 'snapshot', data FROM snapshots"
+        for kind, data in connection.execute(question):
+            names.setdefault(str(kind), set()).update(json.loads(cast("bytes", data)))
+    return {"tables": tables, "records": {kind: sorted(known) for kind, known in names.items()}}
 
 
 def _told(run: Run[Any]) -> Facts:

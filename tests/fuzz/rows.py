@@ -6,6 +6,7 @@ python -m tests.fuzz rows --rounds 1 --seed 7 --from 123      one of its rounds 
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import time
@@ -22,15 +23,18 @@ from flowagent.core import forms
 from flowagent.core.loops import run_blocking
 from flowagent.core.records import RecordKind
 from flowagent.errors import FlowAgentError
-from flowagent.stores import SQLiteStore
+from flowagent.stores import SQLiteStore, Store
 from tests.fuzz import golden
 from tests.fuzz.damage import Damage, done_to
 from tests.fuzz.facts import Facts, facts_of, history_of, picture_of, shown, state_of
 from tests.fuzz.graphs import GRAPHS, RUNS, World, finish
 from tests.fuzz.hook import HOOK
+from tests.fuzz.sealing import seal
+from tests.kill.sealing import OFTEN, Keys, sealed
 
 MENDED: Final = 0.3
 """How often, when going on was refused, the store is mended and the run must then go on as if nothing had been."""
+KEY_ENV: Final = "FLOWAGENT_FUZZ_KEYS"
 LONGEST: Final = 20.0
 """Seconds within which a round must end: data must not make anybody wait, either."""
 
@@ -55,6 +59,29 @@ class Intact:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """The golden store in one form: as it is, or encrypted.
+
+    Args:
+        file: the intact store.
+        keys: what it is encrypted with; none if it is not.
+    """
+
+    file: Path
+    keys: tuple[str, ...] = ()
+
+    def open(self, path: Path) -> tuple[Store, SQLiteStore]:
+        """A store of this form, and the one that is to be closed."""
+        store = SQLiteStore(path)
+        return sealed(store, self.keys), store
+
+    @property
+    def key_env(self) -> str | None:
+        """The environment variable with its keys."""
+        return KEY_ENV if self.keys else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """What an attempt gave: facts, or an error."""
 
@@ -72,6 +99,18 @@ def attempted(attempt: Callable[[], Facts], world: World | None = None) -> Outco
     return Outcome(facts=facts, calls=Counter(world.calls if world else ()))
 
 
+class _Screen:
+    """The command line, which shows what is in a file."""
+
+    def __init__(self, path: Path, key_env: str | None) -> None:
+        self._path = path
+        self._key_env = key_env
+
+    def show(self, name: str) -> Facts:
+        shown(name, self._path, self._key_env)
+        return {}
+
+
 class Rounds:
     """The rounds of one seed; leave it to remove its files.
 
@@ -84,28 +123,33 @@ class Rounds:
         self._folder = folder
         folder.mkdir(exist_ok=True)
         self._seed = seed
-        self._intact_file = folder / "intact.db"
         # The golden one, for each that is made anew has other times and keys, and other bytes to be hit.
-        golden.unpacked(golden.formats()[-1], self._intact_file)
+        plain = Form(file=golden.unpacked(golden.formats()[-1], folder / "intact.db"))
+        secret = Form(file=folder / "encrypted.db", keys=_two_keys())
+        shutil.copy(plain.file, secret.file)
+        seal(secret.file, secret.keys)
+        self._forms = (plain, secret)
         self._runs = tuple(golden.expected(golden.formats()[-1]))
-        self._bytes = self._intact_file.read_bytes()
-        self._intact = {name: self._reference(name) for name in self._runs}
+        self._intact = {name: self._reference(name, plain) for name in self._runs}
+        for name, intact in self._intact.items():
+            assert self._reference(name, secret) == intact, f"encrypted, `{name}` is another run"
         for kind in get_args(RecordKind):
             # What is worked out when a kind is first read must not be taken for something that data caused.
             attempted(lambda kind=kind: forms.read(kind, b"{}"))
         self.tally: Counter[str] = Counter()
 
-    def _reference(self, name: str) -> Intact:
+    def _reference(self, name: str, form: Form) -> Intact:
         path = self._folder / "reference.db"
-        path.write_bytes(self._bytes)
-        store, world = SQLiteStore(path), World()
+        shutil.copy(form.file, path)
+        store, opened = form.open(path)
+        world = World()
         run = GRAPHS[RUNS[name].graph].load_sync(name, store=store)
         moments = [state_of(run.state_at(seq)) for seq in range(len(run.records))]
         history = history_of(run)["history"]
         picture_of(run)
-        shown(name, path)
+        shown(name, path, form.key_env)
         seen, ended = facts_of(run), facts_of(finish(name, store, world))
-        run_blocking(store.close())
+        run_blocking(opened.close())
         path.unlink()
         return Intact(seen=seen, ended=ended, calls=Counter(world.calls), history=history, moments=moments)
 
@@ -113,38 +157,43 @@ class Rounds:
         """What is wrong after one round."""
         chance = random.Random(f"{self._seed} {number}")
         path = self._folder / f"{number}.db"
-        path.write_bytes(self._bytes)
+        form = self._forms[chance.random() < OFTEN]
+        shutil.copy(form.file, path)
         run = chance.choice(self._runs)
         began = time.monotonic()
         with HOOK.watching() as noticed:
             damage = done_to(path, chance, run)
-            faults = list(self._after(damage, path, chance))
+            if form.keys:
+                damage = replace(damage.of_encrypted(), text=f"encrypted; {damage.text}")
+            faults = list(self._after(damage, form, path, chance))
         faults += [f"data caused {event}" for event in noticed]
         if time.monotonic() - began > LONGEST:
             faults.append(f"took {time.monotonic() - began:.0f} s")
         for file in self._folder.glob(f"{number}.db*"):
             file.unlink()
         self.tally["rounds"] += 1
+        self.tally["rounds encrypted"] += bool(form.keys)
         again = f"python -m tests.fuzz rows --rounds 1 --seed {self._seed} --from {number}"
         return [f"round {number} ({run}; {damage.text}): {again}\n    {fault}" for fault in faults]
 
-    def _after(self, damage: Damage, path: Path, chance: random.Random) -> Iterator[str]:
+    def _after(self, damage: Damage, form: Form, path: Path, chance: random.Random) -> Iterator[str]:
         """Look at the run that was hit and at another, and go on with both."""
-        store = SQLiteStore(path)
+        store, opened = form.open(path)
+        screen = _Screen(path, form.key_env)
         try:
-            refused = yield from self._held(damage, damage.run, store, path)
+            refused = yield from self._held(damage, damage.run, store, screen)
             other = chance.choice([name for name in self._runs if name != damage.run])
             if not damage.everywhere:
                 intact = Damage(text="", run=other, errors=())
-                yield from self._held(intact, other, store, path)
+                yield from self._held(intact, other, store, screen)
             if refused and not damage.everywhere and chance.random() < MENDED:
                 self.tally["mended"] += 1
-                self._mend(path, damage.run)
+                self._mend(path, form.file, damage.run)
                 yield from self._ended(Damage(text="", run=damage.run, errors=()), damage.run, store)
         finally:
-            run_blocking(store.close())
+            run_blocking(opened.close())
 
-    def _held(self, damage: Damage, name: str, store: SQLiteStore, path: Path) -> Iterator[str]:
+    def _held(self, damage: Damage, name: str, store: Store, screen: _Screen) -> Iterator[str]:
         """Hold what is read of a run, and its end, against the intact one; gives whether going on was refused."""
         graph = GRAPHS[RUNS[name].graph]
         intact = self._intact[name]
@@ -153,10 +202,6 @@ class Rounds:
             run = graph.load_sync(name, store=store)
             picture_of(run)
             return history_of(run)
-
-        def show() -> Facts:
-            shown(name, path)
-            return {}
 
         seen, told = attempted(lambda: facts_of(graph.load_sync(name, store=store))), attempted(tell)
         cut = damage.lost is not None and intact.seen["status"] == "interrupted"
@@ -169,13 +214,13 @@ class Rounds:
             yield from self._judged("loaded", damage, seen, _before(damage, intact) if cut else intact.seen)
             story = [step for step in intact.history if damage.lost is None or step["seq"] < damage.lost]
             yield from self._judged("told", damage, told, {"history": story})
-        on_screen = attempted(show)
+        on_screen = attempted(lambda: screen.show(name))
         if not isinstance(on_screen.error, CommandError):
             # Asked for a run that is not there, it looks at the names of all, and may come upon another damage.
             yield from self._judged("shown", replace(damage, names=()), on_screen, {})
         return (yield from self._ended(damage, name, store))
 
-    def _ended(self, damage: Damage, name: str, store: SQLiteStore) -> Iterator[str]:
+    def _ended(self, damage: Damage, name: str, store: Store) -> Iterator[str]:
         intact = self._intact[name]
         world = World()
         ended = attempted(lambda: facts_of(finish(name, store, world)), world)
@@ -200,11 +245,11 @@ class Rounds:
         if damage.names and not any(words in str(error) for words in damage.names):
             yield f"{what}: the error does not say {damage.names}: {error}"
 
-    def _mend(self, path: Path, run: str) -> None:
+    def _mend(self, path: Path, whole: Path, run: str) -> None:
         """Put the rows of a run back as they were."""
         connection = apsw.Connection(str(path))
         connection.pragma("foreign_keys", False)
-        connection.execute("ATTACH ? AS intact", (str(self._intact_file),))
+        connection.execute("ATTACH ? AS intact", (str(whole),))
         (key,) = next(connection.execute("SELECT key FROM intact.runs WHERE run_id = ?", (run,)))
         connection.execute("BEGIN")
         for table, columns in (("records", "id, epoch, kind, data, sum"), ("snapshots", "id, data, sum")):
@@ -215,6 +260,13 @@ class Rounds:
         connection.execute(f"INSERT INTO main.runs SELECT * FROM intact.runs WHERE key = {key}")
         connection.execute("COMMIT")
         connection.close()
+
+
+def _two_keys() -> tuple[str, ...]:
+    """The keys of the encrypted store. They are always the same, and what it holds is not: nonces are random."""
+    keys = Keys(random.Random("rows"), encrypted=True)
+    keys.rotate()
+    return tuple(keys.all)
 
 
 def _has_lost_its_end(intact: Intact, seen: Outcome, told: Outcome) -> bool:
@@ -253,8 +305,12 @@ def _origin(error: BaseException) -> str:
 
 def campaign(folder: Path, rounds: int, seed: int, first: int = 0) -> tuple[list[str], str]:
     """Play rounds; what went wrong, and the totals in one line."""
-    played = Rounds(folder, seed)
-    faults = [fault for number in range(first, first + rounds) for fault in played.play(number)]
+    os.environ[KEY_ENV] = " ".join(_two_keys())
+    try:
+        played = Rounds(folder, seed)
+        faults = [fault for number in range(first, first + rounds) for fault in played.play(number)]
+    finally:
+        del os.environ[KEY_ENV]
     totals = ", ".join(f"{name} {count}" for name, count in sorted(played.tally.items()))
     shutil.rmtree(folder)
     return faults, totals

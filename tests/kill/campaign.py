@@ -113,13 +113,16 @@ class Campaign:
                 self._points[subject, how] = passed(subject, nursery, folder, how, Cut(at=-1, among="all"))
         return self._points[subject, how]
 
-    def play_kills(self, seed: int, kills: int, subject: str | None = None) -> dict[str, Tally]:
+    def play_kills(
+        self, seed: int, kills: int, subject: str | None = None, *, encrypted: bool | None = None
+    ) -> dict[str, Tally]:
         """What comes of so many cases that there are so many kills, by graph; in turns over them, or of one."""
         sums: dict[str, Tally] = {}
         tried = 0
         while (left := kills - sum(tally.kills for tally in sums.values())) > 0:
             numbers = range(tried, tried + max(left // 2, 1) * (1 if subject is None else len(SUBJECTS)))
-            cases = [case for case in cases_of(seed, numbers) if subject in (None, case.subject)]
+            cases = cases_of(seed, numbers, encrypted=encrypted)
+            cases = [case for case in cases if subject in (None, case.subject)]
             for name, tally in self.play(cases).items():
                 sums[name] = sums.get(name, Tally()) + tally
             tried = numbers.stop
@@ -147,7 +150,9 @@ class Campaign:
             self._idle.put(nursery)
 
 
-def cases_of(seed: int, numbers: Iterable[int], durability: Durability | None = None) -> list[Case]:
+def cases_of(
+    seed: int, numbers: Iterable[int], durability: Durability | None = None, *, encrypted: bool | None = None
+) -> list[Case]:
     """The cases of a campaign; they take turns with the graphs."""
     names = list(SUBJECTS)
-    return [Case(seed, number, names[number % len(names)], durability) for number in numbers]
+    return [Case(seed, n, names[n % len(names)], durability, encrypted=encrypted) for n in numbers]

@@ -158,6 +158,8 @@ def of_store(now: Journal, before: Journal | None) -> Iterable[str]:
         yield f"SQLite says that its file is damaged: {now.seen.integrity}"
     if [seq for seq, _, _ in records] != list(range(len(records))):
         yield f"the records are numbered {[seq for seq, _, _ in records]}"
+    if now.seen.epochs != sorted(now.seen.epochs):
+        yield f"the epochs of the records are {now.seen.epochs}: an owner that was replaced has written"
     if before is not None and records[: len(before.seen.records)] != before.seen.records:
         yield "records have changed after they were stored"
     recorded = Counter(kept for _, kind, text in records if (kept := kept_of(kind, json.loads(text))) is not None)

@@ -19,6 +19,7 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -32,6 +33,7 @@ from flowagent.stores import SQLiteStore, Store
 from tests.kill.effects import LONGEST_PAUSE, Effects, Subject
 from tests.kill.graphs import SUBJECTS
 from tests.kill.points import EXIT_CODE, Cut, Points
+from tests.kill.sealing import sealed
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 60.0
@@ -53,6 +55,7 @@ class Advance(BaseModel):
         durability: what is stored when.
         kill_after: seconds until the process is killed, if it is to be killed from outside.
         cut: where it ends itself, if it is to do that.
+        keys: what the store is encrypted with, the newest first; none if it is not.
     """
 
     subject: str
@@ -64,6 +67,7 @@ class Advance(BaseModel):
     durability: Literal["step", "fast", "exit"] = "step"
     kill_after: float | None = None
     cut: Cut | None = None
+    keys: list[str] = []
 
 
 class Advanced(BaseModel):
@@ -85,6 +89,7 @@ class Seen(BaseModel):
         history: the run's history, but for numbers and times.
         dot: its picture without times.
         snapshot: the number of the newest snapshot.
+        epochs: of each record, the epoch of its writer.
     """
 
     integrity: str = ""
@@ -94,6 +99,7 @@ class Seen(BaseModel):
     history: list[dict[str, Any]] = []
     dot: str = ""
     snapshot: int | None = None
+    epochs: list[int] = []
 
 
 class Reply(BaseModel):
@@ -144,7 +150,7 @@ class Nursery:
 
 def serve() -> None:
     """Read jobs, fork a child for each, and tell what became of it."""
-    for late in ("core.runs", "core.check", "core.sketch", "render", "render.dot", "stores.sqlite"):
+    for late in ("core.runs", "core.check", "core.sketch", "render", "render.dot", "stores.sqlite", "stores.encrypted"):
         importlib.import_module(f"flowagent.{late}")
     importlib.import_module("jsonschema")
     for subject in SUBJECTS.values():
@@ -217,11 +223,13 @@ def _live(job: Advance, write_end: int) -> None:
 def advanced(job: Advance) -> Advanced:
     """Go on with a run until it is over, or until this process is cut off."""
     if job.cut is None:
-        return _advanced(job, str(job.store), Effects(job.effects, job.seed))
+        store = sealed(SQLiteStore(job.store), job.keys) if job.keys else str(job.store)
+        return _advanced(job, store, Effects(job.effects, job.seed))
     points = Points(job.cut)
     longest = LONGEST_PAUSE if job.cut.among == "commits" else 0.0
     with points.installed():
-        result = _advanced(job, points.store(str(job.store)), Effects(job.effects, job.seed, longest, points.reach))
+        store = sealed(points.store(str(job.store)), job.keys)
+        result = _advanced(job, store, Effects(job.effects, job.seed, longest, points.reach))
     return result.model_copy(update={"passed": points.passed})
 
 
@@ -276,15 +284,16 @@ async def _watched(stream: contextlib.AbstractAsyncContextManager[Any]) -> Run[A
 # -- in the process that judges ----------------------------------------------------------------------------------------
 
 
-def seen(subject: str, path: Path, run_id: str) -> Seen:
+def seen(subject: str, path: Path, run_id: str, keys: Sequence[str] = ()) -> Seen:
     """Read a run in a file, as far as there is one; nothing is changed."""
     store = SQLiteStore(path)
     try:
-        found = seen_in(store, subject, run_id)
+        found = seen_in(sealed(store, keys), subject, run_id)
     except RunNotFound:
         found = Seen()
-    found.integrity = _integrity(store, path)  # last, or it would mend what flowagent itself must cope with
-    return found
+    # Last, or it would mend what flowagent itself must cope with.
+    run_blocking(store.close())
+    return found.model_copy(update={"integrity": integrity_of(path), "epochs": epochs_at(path, run_id)})
 
 
 def seen_in(store: Store, subject: str, run_id: str) -> Seen:
@@ -312,15 +321,23 @@ def seen_in(store: Store, subject: str, run_id: str) -> Seen:
     )
 
 
-def _integrity(store: SQLiteStore, path: Path) -> str:
-    run_blocking(store.close())
+def integrity_of(path: Path) -> str:
+    """What SQLite says of a file; one that is not there has nothing wrong with it."""
     if not path.exists():
         return "ok"
-    connection = apsw.Connection(str(path))
-    try:
+    with contextlib.closing(apsw.Connection(str(path))) as connection:
         return str(connection.pragma("integrity_check"))
-    finally:
-        connection.close()
+
+
+def epochs_at(path: Path, run_id: str) -> list[int]:
+    """The epoch of each record of a run, in order."""
+    if not path.exists():
+        return []
+    with contextlib.closing(apsw.Connection(str(path))) as connection:
+        if not connection.table_exists("main", "records"):
+            return []
+        question = "SELECT r.epoch FROM records r JOIN runs ON run = key WHERE run_id = ? ORDER BY seq"
+        return [epoch for (epoch,) in connection.execute(question, (run_id,))]
 
 
 if __name__ == "__main__":

@@ -5,11 +5,12 @@
     python -m tests.kill cuts                               a process ends at each of its points in turn
     python -m tests.kill cuts --pairs 2000 --seed 7         and again at one of its recovery's, drawn at random
     python -m tests.kill cuts --graph map --how run --at 31 4    one of these again
+    python -m tests.kill --kills 500 --encrypted            all stores encrypted, with another key in each process
 
 A case is one run: started in some way, killed at a moment drawn evenly from the time that an undisturbed run takes, or
-right before or after one of its commits; resumed in some way, perhaps killed again meanwhile, until it is over. All
-that is drawn follows from the seed and the number of the case. What a seed cannot fix is how fast the machine is, and
-so where exactly a kill hits.
+right before or after one of its commits; resumed in some way, perhaps killed again meanwhile, until it is over. One
+store in four is encrypted, and each process that uses it brings a new key. All that is drawn follows from the seed and
+the number of the case. What a seed cannot fix is how fast the machine is, and so where exactly a kill hits.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ COLUMNS: Final = {
     "waiting": "waiting",
     "over": "over",
     "snapshot": "from_snapshot",
+    "encrypted": "encrypted",
     "calls": "calls",
     "repeated": "repeated",
 }
@@ -59,19 +61,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.kind == "cuts":
         subjects = [options.graph] if options.graph else list(SUBJECTS)
         return _report(options, subjects, lambda campaign: _cut(campaign, options))
+    encrypted = options.encrypted or None
     if options.case is None:
-        return _report(options, list(SUBJECTS), lambda campaign: campaign.play_kills(options.seed, options.kills))
-    cases = cases_of(options.seed, [options.case] * options.times)
+        return _report(
+            options,
+            list(SUBJECTS),
+            lambda campaign: campaign.play_kills(options.seed, options.kills, encrypted=encrypted),
+        )
+    cases = cases_of(options.seed, [options.case] * options.times, encrypted=encrypted)
     return _report(options, {case.subject for case in cases}, lambda campaign: campaign.play(cases))
 
 
 def _cut(campaign: Campaign, options: argparse.Namespace) -> dict[str, Tally]:
     hows: Sequence[How] = [options.how] if options.how else STARTS
+    encrypted: bool = options.encrypted
     if options.at:
-        return campaign.play([Case(options.seed, 0, options.graph, "step", tuple(options.at), options.how)])
+        return campaign.play([Case(options.seed, 0, options.graph, "step", tuple(options.at), options.how, encrypted)])
     if options.pairs:
-        return pairs_of_cuts(campaign, options.seed, options.pairs, hows)
-    return every_cut(campaign, hows, options.stride)
+        return pairs_of_cuts(campaign, options.seed, options.pairs, hows, encrypted=encrypted)
+    return every_cut(campaign, hows, options.stride, encrypted=encrypted)
 
 
 def _report(
@@ -85,9 +93,9 @@ def _report(
     print("\n\n".join([*faults, table_of(sums)]))
     total = sum(sums.values(), Tally())
     print(
-        f"{options.kind}: {total.cases} runs of {len(sums)} graphs, {total.kills} kills ({total.aimed} aimed, "
-        f"{total.recovery_kills} in recovery), {total.calls} calls, {total.repeated} repeated before they were "
-        f"recorded, {len(faults)} faults, seed {options.seed}, {time.monotonic() - began:.0f} s"
+        f"{options.kind}: {total.cases} runs of {len(sums)} graphs ({total.encrypted} encrypted), {total.kills} kills "
+        f"({total.aimed} aimed, {total.recovery_kills} in recovery), {total.calls} calls, {total.repeated} repeated "
+        f"before they were recorded, {len(faults)} faults, seed {options.seed}, {time.monotonic() - began:.0f} s"
     )
     if faults:
         print(f"the files of what went wrong are in {folder}")
@@ -105,6 +113,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--kills", type=int, default=100, help="how many kills, in turns over the graphs")
     parser.add_argument("--case", type=int, help="play only the case of this number")
     parser.add_argument("--times", type=int, default=1, help="with --case: play it so often")
+    parser.add_argument("--encrypted", action="store_true", help="all stores are; else one in four, and none of cuts")
     parser.add_argument("--graph", choices=list(SUBJECTS), help="cuts: only of this graph")
     parser.add_argument("--how", choices=get_args(How), help="cuts: only of runs that start in this way")
     parser.add_argument("--at", type=int, nargs="+", help="cuts: the points of one case")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from tests.kill.campaign import Campaign
 from tests.kill.child import How
@@ -13,11 +14,11 @@ BEYOND = 8
 """How many points more are tried than were counted: which branch is faster decides how many commits are shared."""
 
 
-def every_cut(campaign: Campaign, hows: Sequence[How], stride: int = 1) -> dict[str, Tally]:
+def every_cut(campaign: Campaign, hows: Sequence[How], stride: int = 1, *, encrypted: bool = False) -> dict[str, Tally]:
     """What comes of ending at every point of each graph's run (or at every so many), by graph."""
     return campaign.play(
         [
-            Case(0, number, subject, "step", (at,), how)
+            Case(0, number, subject, "step", (at,), how, encrypted)
             for subject in campaign.references
             for how in hows
             for number, at in enumerate(range(0, len(campaign.points(subject, how)) + BEYOND, stride))
@@ -25,9 +26,11 @@ def every_cut(campaign: Campaign, hows: Sequence[How], stride: int = 1) -> dict[
     )
 
 
-def pairs_of_cuts(campaign: Campaign, seed: int, pairs: int, hows: Sequence[How]) -> dict[str, Tally]:
+def pairs_of_cuts(
+    campaign: Campaign, seed: int, pairs: int, hows: Sequence[How], *, encrypted: bool = False
+) -> dict[str, Tally]:
     """What comes of ending at a point, and again at one of the recovery's, drawn evenly from all, by graph."""
-    return campaign.play(list(_pairs(campaign, seed, pairs, hows)))
+    return campaign.play([replace(case, encrypted=encrypted) for case in _pairs(campaign, seed, pairs, hows)])
 
 
 def _pairs(campaign: Campaign, seed: int, pairs: int, hows: Sequence[How]) -> Iterable[Case]:

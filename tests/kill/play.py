@@ -15,6 +15,7 @@ from tests.kill.checks import Journal, Reference, call_of, journal_of
 from tests.kill.child import Advance, Advanced, How, Nursery, Reply, seen
 from tests.kill.effects import lines_of
 from tests.kill.points import Cut
+from tests.kill.sealing import OFTEN, Keys
 
 RUN: Final = "r-1"
 NEIGHBOUR: Final = "r-0"
@@ -45,6 +46,7 @@ class Case:
         durability: drawn where it is not given.
         cuts: at which points its processes end, one after the other; drawn where it is not given.
         how: by which verb it starts; drawn where it is not given.
+        encrypted: whether its store is, with another key in each process; drawn where it is not given.
     """
 
     seed: int
@@ -53,11 +55,13 @@ class Case:
     durability: Durability | None = None
     cuts: tuple[int, ...] | None = None
     how: How | None = None
+    encrypted: bool | None = None
 
     def __str__(self) -> str:
         again = f"--seed {self.seed} --case {self.number}"
         if self.cuts is not None:
             again = f"cuts --graph {self.subject} --how {self.how} --at {' '.join(map(str, self.cuts))}"
+        again += " --encrypted" if self.encrypted else ""
         return f"case {self.number} ({self.subject}); again: python -m tests.kill {again}"
 
 
@@ -73,6 +77,7 @@ class Tally:
     waiting: int = 0
     over: int = 0
     from_snapshot: int = 0
+    encrypted: int = 0
     calls: int = 0
     repeated: int = 0
     faults: list[str] = field(default_factory=list[str])
@@ -98,7 +103,9 @@ class Play:
         self._folder = folder
         self._chance = random.Random(f"{case.seed} {case.number}")
         self._durability: Durability = case.durability or self._chance.choice(("step", "step", "fast"))
-        self._tally = Tally(cases=1)
+        encrypted = self._chance.random() < OFTEN if case.encrypted is None else case.encrypted
+        self._keys = Keys(self._chance, encrypted=encrypted)
+        self._tally = Tally(cases=1, encrypted=encrypted)
         self._has_neighbour = False
         self._is_aimed = False
         self._before: Journal | None = None
@@ -155,6 +162,7 @@ class Play:
 
     def _advance(self, how: How, kill: Kill | None) -> Reply:
         self._is_aimed = isinstance(kill, Cut)
+        self._keys.rotate()
         return self._nursery.advance(
             Advance(
                 subject=self._case.subject,
@@ -166,6 +174,7 @@ class Play:
                 durability=self._durability,
                 kill_after=kill if isinstance(kill, float) else None,
                 cut=kill if isinstance(kill, Cut) else None,
+                keys=self._keys.all,
             )
         )
 
@@ -221,7 +230,7 @@ class Play:
 
     def _checked(self, store: Path) -> Journal:
         """What is stored now, held against what was and what was called in between."""
-        now = journal_of(seen(self._case.subject, store, RUN))
+        now = journal_of(seen(self._case.subject, store, RUN, self._keys.all))
         lines = lines_of(self._folder / "effects")
         new = lines[len(self._lines) :]
         self._blame(checks.of_store(now, self._before))

@@ -92,10 +92,10 @@ class Points:
         finally:
             apsw.connection_hooks.remove(traced.watch)
 
-    def store(self, path: str) -> Store | str:
+    def store(self, path: str) -> Store:
         """The store to use."""
         if self._cut.among == "commits":
-            return path
+            return SQLiteStore(path)
         return Reached(SQLiteStore(path, vfs=LAYER), self.reach)
 
 

@@ -19,6 +19,7 @@ from tests.models.asking import asked, ended, streamed, told_before
 from tests.models.failing import failed
 from tests.models.serving import Answer, Server, refusal, stream
 from tests.models.wire import ANTHROPIC, APIS, CHAT, KEY, RESPONSES, Api, anthropic_start, chunk, delta
+from tests.patience import PATIENCE
 
 TEXT = "é北🤖"
 TWICE = (("c1", "add", '{"a": 1, "b": 2}'), ("c2", "add", '{"a": 3, "b": 4}'))
@@ -152,7 +153,7 @@ async def test_cancelling_ends_a_wait_at_once(api: Api, server: Server) -> None:
     task = asyncio.create_task(listen())
     await waiting.wait()
     task.cancel()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         with pytest.raises(asyncio.CancelledError):
             await task
     assert len(server.asked) == 1

@@ -25,6 +25,7 @@ from flowagent.models.base import (
 )
 from flowagent.models.messages import Opaque, Text, Thinking, ToolCall, ToolMessage, ToolResult, user
 from flowagent.models.retrying import Retrying
+from tests.patience import PATIENCE
 from tests.real.mock import MockServer
 from tests.real.providers import KEY, Make, each_provider
 from tests.real.relay import relay
@@ -330,7 +331,7 @@ async def test_a_model_that_is_dropped_closes_its_connections(mock: MockServer, 
         async with relay(mock.url) as wire:
             await make(wire.url).request(HELLO)
             gc.collect()
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE):
                 await wire.idle()
     assert [str(one.message) for one in caught if one.category is ResourceWarning] == []
 

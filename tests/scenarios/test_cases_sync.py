@@ -17,6 +17,7 @@ import pytest
 from flowagent import END, START, Context, Graph, State, Update, append
 from flowagent.errors import FlowAgentError, RunFailed
 from flowagent.stores import Store
+from tests.patience import PATIENCE
 from tests.scenarios import Caller, Trail, tasks
 
 PLACE: contextvars.ContextVar[str] = contextvars.ContextVar("PLACE", default="missing")
@@ -157,7 +158,7 @@ async def test_fa_099_sync_nodes_run_beside_one_another_with_their_context(calle
         def work(state: Trail) -> Update:
             found = PLACE.get()
             PLACE.set(name)
-            in_the_middle.wait(10)
+            in_the_middle.wait(PATIENCE)
             return {"seen": [f"{name} saw {found}, then {PLACE.get()}"]}
 
         g.node(work, name=name)
@@ -188,7 +189,7 @@ async def test_fa_099_sync_items_of_a_map_run_beside_one_another(caller: Caller,
 
     @g.map(over="items", into="results")
     def double(item: int) -> int:
-        all_there.wait(10)
+        all_there.wait(PATIENCE)
         return item * 2
 
     g.chain(START, double, END)

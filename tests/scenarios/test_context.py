@@ -13,6 +13,7 @@ from flowagent.core.engine import Engine
 from flowagent.core.events import Emitted
 from flowagent.errors import FlowAgentError
 from flowagent.stores import Store
+from tests.patience import PATIENCE
 from tests.scenarios import BY_AWAIT, Caller, Trail, problems
 
 Ctx = Context[object, Trail]
@@ -241,5 +242,5 @@ async def test_a_thread_that_outlives_its_timeout_records_nothing(store: Store) 
     graph.chain(START, "n", END)
     run = await BY_AWAIT.fails(graph, run_id="r", store=store)
     go.set()
-    await asyncio.wait_for(refused.wait(), 30)
+    await asyncio.wait_for(refused.wait(), PATIENCE)
     assert [record.kind for record in await store.read("r")] == [record.kind for record in run.records]

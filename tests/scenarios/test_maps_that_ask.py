@@ -14,6 +14,7 @@ import pytest
 
 from flowagent import END, START, Context, Graph, State, Update
 from flowagent.stores import SQLiteStore, Store
+from tests.patience import PATIENCE
 from tests.scenarios import Caller, tasks
 
 ROOT = Path(__file__).parents[2]
@@ -176,7 +177,7 @@ def resume_and_be_killed(folder: str, answers: dict[str, Any], **what: str) -> N
 async def killed(call: str) -> None:
     script = f"from tests.scenarios import test_maps_that_ask as maps; maps.{call}"
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", script, cwd=ROOT)
-    assert await asyncio.wait_for(process.wait(), 60) == -signal.SIGKILL
+    assert await asyncio.wait_for(process.wait(), PATIENCE) == -signal.SIGKILL
 
 
 async def test_an_item_that_was_answered_and_then_killed_goes_on_in_the_next_process(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from flowagent.core.teller import Teller
 from flowagent.core.watch import Watch
 from flowagent.errors import FlowAgentError, NodeError, RunConflict, RunFailed
 from flowagent.stores import MemoryStore, Store
+from tests.patience import PATIENCE
 from tests.scenarios import Caller, Trail, Walk, problems, tasks
 
 
@@ -186,7 +187,7 @@ async def test_a_run_that_does_not_stop_in_time_is_told_and_stops_when_it_can() 
     @graph.node
     def work(state: Trail) -> Update:
         began.set()
-        done.wait(30)
+        done.wait(PATIENCE)
         return {"seen": ["work"]}
 
     graph.chain(START, work, END)

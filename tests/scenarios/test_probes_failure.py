@@ -20,6 +20,7 @@ from flowagent.core.events import TaskDone
 from flowagent.core.policies import Durability
 from flowagent.errors import FlowAgentError, GraphChanged, RunConflict, RunFailed
 from flowagent.stores import SQLiteStore, Store
+from tests.patience import PATIENCE
 from tests.scenarios import BY_AWAIT, Caller, Trail, Walk, problems, tasks
 
 ROOT = Path(__file__).parents[2]
@@ -56,7 +57,7 @@ class Pair:
             return one()
 
         def second_sync(state: Trail) -> Update:
-            assert going.wait(10)
+            assert going.wait(PATIENCE)
             return two()
 
         self.graph.node(first_async if caller.is_async else first_sync, name="first")
@@ -271,7 +272,11 @@ class Anything(State):
     seen: Annotated[list[str], append] = []
 
 
-@pytest.mark.parametrize("value", [object(), lambda: 0, {1, 2}, b"\xff", (1, 2), {1: "a"}, "\ud800"], ids=repr)
+@pytest.mark.parametrize(
+    "value",
+    [object(), lambda: 0, {1, 2}, b"\xff", (1, 2), {1: "a"}, "\ud800"],
+    ids=["object", "function", "set", "bytes", "tuple", "number as key", "surrogate"],
+)
 async def test_probe_41_a_value_that_a_store_would_not_give_back_is_refused_where_it_is_written(
     value: Any, caller: Caller, store: Store
 ) -> None:
@@ -356,7 +361,7 @@ async def in_a_process(call: str) -> int:
     """Run a line of Python that may use this module in a process of its own; its exit code."""
     script = f"from tests.scenarios import test_probes_failure as probes; probes.{call}"
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", script, cwd=ROOT)
-    return await asyncio.wait_for(process.wait(), 60)
+    return await asyncio.wait_for(process.wait(), PATIENCE)
 
 
 def run_and_be_killed(folder: str, durability: Durability, how: str) -> None:
@@ -681,7 +686,7 @@ async def test_probe_51_of_two_processes_that_resume_one_run_exactly_one_wins(tm
 
     async def said(child: asyncio.subprocess.Process) -> str:
         assert child.stdout is not None
-        return (await asyncio.wait_for(child.stdout.readline(), 30)).decode().strip()
+        return (await asyncio.wait_for(child.stdout.readline(), PATIENCE)).decode().strip()
 
     def tell(child: asyncio.subprocess.Process, line: str) -> None:
         cast("asyncio.StreamWriter", child.stdin).write(line.encode())
@@ -734,7 +739,7 @@ async def test_probe_52_leaving_while_a_sync_node_runs_in_a_thread_discards_what
     @graph.node
     def slow(state: Counting) -> Update:
         is_going.set()
-        may_end.wait(10)
+        may_end.wait(PATIENCE)
         has_ended.set()
         return {"total": 10}
 

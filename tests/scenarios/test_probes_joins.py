@@ -12,6 +12,7 @@ from flowagent import END, START, Goto, Graph, Send, State, Update, append
 from flowagent.core.events import TaskDone
 from flowagent.errors import GraphError, RunFailed
 from flowagent.stores import Store
+from tests.patience import PATIENCE
 from tests.scenarios import Caller, Trail, Walk, problems, tasks
 
 
@@ -393,7 +394,7 @@ async def test_probe_18_a_branch_does_not_wait_for_an_unrelated_sibling() -> Non
 
     @graph.node
     async def slow(state: Trail) -> Update:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             await after_has_run.wait()
         return {"seen": ["slow"]}
 

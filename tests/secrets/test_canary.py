@@ -20,6 +20,7 @@ from flowagent.errors import AnswerError, RunFailed
 from flowagent.stores import EncryptedStore, MemoryStore, SQLiteStore, Store, new_key
 from tests.secrets import vault
 from tests.secrets.vault import canary, spellings
+from tests.tracing.collected import Collected
 
 ROOT = Path(__file__).parents[2]
 OPEN = ("plain", "error")
@@ -44,12 +45,16 @@ def pictures(run: Run[Any]) -> str:
 
 
 class Life:
-    """A run from its start to its end: it fails twice, waits twice, is answered wrongly, and is looked at each time."""
+    """A run from its start to its end: it fails twice, waits twice, is answered wrongly, and is looked at each time.
+
+    It is traced, with all content that a trace may have.
+    """
 
     def __init__(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
         self.store = store
         self.shown: list[str] = []
         self._env = monkeypatch
+        self._traced = Collected()
 
     def show(self, *things: object) -> None:
         self.shown += [f"{thing!r} {thing}" for thing in things]
@@ -61,8 +66,9 @@ class Life:
         options: dict[str, Any] = {"answers": answers} if answers is not None else {}
         given: Any = "r" if answers is not None else vault.input_of()
         options |= {} if answers is not None else {"run_id": "r"}
+        tracing = self._traced.tracing(content=True)
         try:
-            async with verb(given, store=self.store, **options) as events:
+            async with verb(given, store=self.store, listeners=[tracing], **options) as events:
                 async for event in events:
                     self.show(event)
         except (RunFailed, AnswerError) as error:
@@ -83,6 +89,10 @@ class Life:
         await self.step({"ask?more": [canary("mangled")]})
         await self.step({"ask?more": canary("asked")})
         assert (await vault.g.load("r", store=self.store)).status == "completed"
+        spans = self._traced.spans
+        assert {"log_in", "spread", "nested", "ask"} <= {name for span in spans for name in span.name.split()}
+        self.shown += [span.to_json() for span in spans]
+        self._traced.close()
 
 
 async def test_no_canary_is_on_the_disk_and_no_marked_one_is_shown(

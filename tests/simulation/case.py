@@ -14,7 +14,7 @@ from typing import Any, Final, get_args
 from flowagent import Graph, Run
 from flowagent.core.loops import run_blocking
 from flowagent.core.policies import OnFailure
-from flowagent.stores import MemoryStore, SQLiteStore
+from flowagent.stores import EncryptedStore, MemoryStore, SQLiteStore, Store
 from tests.kill.checks import Reference
 from tests.kill.effects import Subject, routers_of
 from tests.kill.graphs import SUBJECTS
@@ -95,7 +95,7 @@ def played(seed: int) -> Tally:
     chance = random.Random(seed)
     subject, found = drawn_subject(chance)
     with tempfile.TemporaryDirectory(prefix="flowagent-sim-", dir=MEMORY if MEMORY.is_dir() else None) as folder:
-        inner = SQLiteStore(Path(folder) / "runs.db") if chance.random() < 0.25 else MemoryStore()
+        inner = _drawn_store(chance, Path(folder))
         options = [_drawn_options(chance) for _ in range(chance.randrange(1, TROUBLED + 1))]
         tally = go(Life(subject, inner, chance, found.reference), found, options)
         run_blocking(inner.close())
@@ -103,11 +103,17 @@ def played(seed: int) -> Tally:
     return tally
 
 
+def _drawn_store(chance: random.Random, folder: Path) -> Store:
+    store = SQLiteStore(folder / "runs.db") if chance.random() < 0.25 else MemoryStore()
+    return EncryptedStore(store, [bytes(32)]) if chance.random() < 0.1 else store
+
+
 def _drawn_options(chance: random.Random) -> Options:
     return Options(
         order=chance.choice(get_args(Order)),
         own_loop=chance.random() < 0.3,
         on_failure=chance.choice(get_args(OnFailure)),
+        durability=chance.choice(("step", "step", "fast", "exit")),
         weather=_drawn_weather(chance),
         trouble=drawn(chance),
     )

@@ -81,9 +81,13 @@ class _Result:
 
     def result(self) -> Any:
         """Wait for it."""
-        while self._task is None or not self._task.done():
-            self._hand.wait()
-        return self._task.result()
+        try:
+            while self._task is None or not self._task.done():
+                self._hand.wait()
+            return self._task.result()
+        finally:
+            if self._task is None:
+                self._work.close()  # the process died before it began
 
 
 class Hands:

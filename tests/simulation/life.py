@@ -18,7 +18,7 @@ from flowagent import Limits, Run
 from flowagent.core import loops
 from flowagent.core.ids import path_of
 from flowagent.core.loops import run_blocking
-from flowagent.core.policies import OnFailure
+from flowagent.core.policies import Durability, OnFailure
 from flowagent.core.records import Record
 from flowagent.errors import AnswerError, RunConflict, RunFailed, RunNotFound, StoreError
 from flowagent.stores import MemoryStore, Store
@@ -70,6 +70,7 @@ class Options:
         order: the order in which callbacks run.
         own_loop: whether the loop is flowagent's own, as it is for sync callers.
         on_failure: see `Graph.run`.
+        durability: see `Graph.run`.
         weather: what the store does.
         trouble: what happens to the process.
     """
@@ -77,6 +78,7 @@ class Options:
     order: Order = "asked"
     own_loop: bool = False
     on_failure: OnFailure = "finish"
+    durability: Durability = "step"
     weather: Weather = CALM
     trouble: Trouble = NOTHING
 
@@ -111,6 +113,7 @@ class Life:
         self.tally.troubles[options.trouble.kind] += 1
         log: list[int] = []
         stores: list[FaultyStore] = []
+        self.witness.is_ahead = options.durability != "exit"
         with simulated(self.clock, self.chance, options.order) as loop:
             work = self._advance(options, log, stores)
             if options.trouble.kind not in ("crash", "cancel twice"):
@@ -169,9 +172,22 @@ class Life:
         store = self._store(options, stores)
         with contextlib.suppress(StoreError, RunConflict, RunFailed, AnswerError, RunNotFound):
             if options.trouble.kind == "ask to cancel":
-                await self.subject.graph.cancel(RUN, store=store)
+                since = max((seq for seq, _ in self._ends()), default=0)
+                run = await self.subject.graph.cancel(RUN, store=store)
+                # Somebody may have gone on with it since.
+                ends = {run.status} | {status for seq, status in self._ends() if seq >= since}
+                if not ends & {"completed", "cancelled"}:
+                    self.ledger.faults.append(f"{options}: a run was cancelled, and is {run.status}")
             else:
                 await self._call(options, store)
+
+    def _ends(self) -> list[tuple[int, str]]:
+        """What was acknowledged of calls that ended: number and status."""
+        return [
+            (seq, json.loads(record.data)["status"])
+            for seq, record in self.ledger.acknowledged.items()
+            if record.kind == "ended"
+        ]
 
     def _store(self, options: Options, stores: list[FaultyStore]) -> FaultyStore:
         stores.append(FaultyStore(self.inner, self.ledger, self.chance, options.weather))
@@ -181,13 +197,15 @@ class Life:
         """Start the run or go on with it, and answer what it asks."""
         graph, trouble = self.subject.graph, options.trouble
         seconds = 0.001 + trouble.after if trouble.kind == "limit" else None
-        given: dict[str, Any] = {"store": store, "deps": self.witness, "on_failure": options.on_failure}
+        given: dict[str, Any] = {"store": store, "deps": self.witness}
+        given |= {"on_failure": options.on_failure, "durability": options.durability}
         given["limits"] = Limits(steps=None if self._reference else LONGEST, seconds=seconds)
         try:
             run = await graph.load(RUN, store=store)
         except RunNotFound:
             run = None
         while True:
+            self.witness.begun = None if trouble.kind == "rival" else set()
             answers = {} if run is None else self.subject.answers_to(run, self.witness)
             if trouble.kind == "leave":
                 if not await self._watch(run, answers, trouble.at, given):
@@ -250,6 +268,9 @@ class Life:
             self.ledger.faults.append(f"the next number is {info.next_seq} after {len(records)} records")
         if info.status != "completed" and records[-1].kind == "ended" and b'"completed"' in records[-1].data:
             self.ledger.faults.append(f"{options}: the run is {info.status} after {records[-1]}")
+        run = self._now(self.subject.graph.load(RUN, store=self.inner))
+        if (run.status == "waiting" and not run.questions) or (run.status == "failed" and not run.errors):
+            self.ledger.faults.append(f"{options}: the run is {run.status}, and has neither questions nor errors")
         return info.status == "completed"
 
     # -- the end ---------------------------------------------------------------------------------------------------

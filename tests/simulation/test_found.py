@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 import gc
 import random
-from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Annotated, Any, Literal, TypeVar
 
 import pytest
 
 from flowagent import Context, Graph, Retry, State, Update, append
 from flowagent.core.events import RunEnded
-from flowagent.core.records import Record, Snapshot, Status
-from flowagent.errors import RunFailed, StoreError
+from flowagent.core.records import Past, Record, Snapshot, Status
+from flowagent.errors import FlowAgentError, RunFailed, StoreError
 from flowagent.stores import MemoryStore
 from flowagent.stores.base import Lease
 from tests.simulation.loop import Clock
 from tests.simulation.world import simulated
+
+T = TypeVar("T")
 
 
 class Log(State):
@@ -206,3 +208,188 @@ async def test_a_stream_of_a_run_that_fails_may_be_left(caplog: pytest.LogCaptur
     gc.collect()
     assert (await g.load("r-1", store=store)).status == "failed"
     assert caplog.text == ""
+
+
+class Items(State):
+    items: list[int] = [0, 1, 2]
+    done: list[int] = []
+
+
+async def test_items_that_are_called_off_are_not_called_again_by_the_same_call() -> None:
+    """They stop one after the other, and none is started anew meanwhile, only to be called off again."""
+    g = Graph("g", Items)
+    calls: list[int] = []
+    broken = [True]
+
+    @g.map(over="items", into="done")
+    async def work(item: int) -> int:
+        calls.append(item)
+        if not broken or calls.count(item) > 1:
+            return item
+        try:
+            await asyncio.sleep(0)
+            if item == 0:
+                raise ValueError("broken")
+            await asyncio.Event().wait()
+        finally:
+            for _ in range(item):
+                await asyncio.sleep(0)
+        raise AssertionError
+
+    g.chain("START", work, "END")
+    store = MemoryStore()
+    with pytest.raises(RunFailed):
+        await g.run(run_id="r-1", store=store, on_failure="cancel")
+    assert calls == [0, 1, 2]
+    broken.clear()
+    run = await g.resume("r-1", store=store)
+    assert (run.status, run.state.done, sorted(calls)) == ("completed", [0, 1, 2], [0, 0, 1, 1, 2, 2])
+
+
+async def test_what_is_called_off_may_take_its_time_to_stop() -> None:
+    """Others that stop earlier do not interrupt it: it is cancelled once."""
+    g = Graph("g", Log)
+    told: list[str] = []
+
+    async def until_called_off(name: str, turns: int) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            told.append(f"{name} has cleaned up")
+
+    @g.node
+    async def quick(log: Log) -> None:
+        await until_called_off("quick", 0)
+
+    @g.node
+    async def slow(log: Log) -> None:
+        await until_called_off("slow", 9)
+
+    @g.node
+    async def bad(log: Log) -> None:
+        await asyncio.sleep(0)
+        raise ValueError("broken")
+
+    for node in (quick, slow, bad):
+        g.chain("START", node, "END")
+    with pytest.raises(RunFailed) as caught:
+        await g.run(run_id="r-1", store=MemoryStore(), on_failure="cancel")
+    assert [error.task for error in caught.value.errors] == ["bad"]
+    assert told == ["quick has cleaned up", "slow has cleaned up"]
+
+
+class Asking(Log):
+    answer: str = ""
+
+
+def asking() -> Graph[Asking, object]:
+    """A graph that asks one question."""
+    g = Graph("g", Asking)
+    g.gate("ask", question="?", into="answer")
+    g.chain("START", "ask", "END")
+    return g
+
+
+class Meanwhile(MemoryStore):
+    """A store in which something happens when it is asked for something, before or after it does that.
+
+    Args:
+        when: the method, once.
+        after: whether it happens after what was asked for is done.
+    """
+
+    def __init__(self, when: str, *, after: bool = False) -> None:
+        super().__init__()
+        self.happens: Callable[[], Awaitable[object]] | None = None
+        self._when = when
+        self._after = after
+
+    async def request_cancel(self, run_id: str) -> bool:
+        return await self._around("request_cancel", super().request_cancel(run_id))
+
+    async def resume(self, run_id: str, *, blocking: bool = False) -> tuple[Lease | None, Past]:
+        return await self._around("resume", super().resume(run_id, blocking=blocking))
+
+    async def append(self, lease: Lease, records: Sequence[Record], **options: Any) -> None:
+        await self._around("append", super().append(lease, records, **options))
+
+    async def _around(self, what: str, work: Coroutine[Any, Any, T]) -> T:
+        happens, self.happens = (None, self.happens) if what != self._when else (self.happens, None)
+        if happens is not None and not self._after:
+            await happens()
+        done = await work
+        if happens is not None and self._after:
+            await happens()
+        return done
+
+
+async def test_a_run_that_is_completed_while_it_is_being_cancelled_is_not_touched() -> None:
+    """So that it stays completed, whatever becomes of who wanted to cancel it."""
+    g = asking()
+    store = Meanwhile("request_cancel")
+    await g.run(run_id="r-1", store=store)
+    store.happens = lambda: g.resume("r-1", answers={"ask": "yes"}, store=store)
+    assert (await g.cancel("r-1", store=store)).status == "completed"
+    assert (await store.info("r-1")).epoch == 2, "nobody has taken hold of it to cancel it"
+
+
+async def test_a_run_that_comes_to_wait_while_it_is_being_cancelled_is_cancelled() -> None:
+    """Its owner was asked too late to see it, and says that it waits; then it is cancelled all the same."""
+    g = asking()
+    store = Meanwhile("append", after=True)
+    calls: list[asyncio.Task[Any]] = []
+
+    async def ask_to_cancel() -> None:
+        calls.append(asyncio.create_task(g.cancel("r-1", store=store)))
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+    async def at_the_end() -> None:
+        store.happens = ask_to_cancel
+
+    store.happens = at_the_end  # the first append is that of the question, the second one that of the end
+    assert (await g.run(run_id="r-1", store=store)).status == "waiting"
+    assert (await calls[0]).status == "cancelled"
+    assert (await g.load("r-1", store=store)).status == "cancelled"
+
+
+async def test_a_run_that_cannot_be_cancelled_stands_as_it_stood() -> None:
+    """What waits goes on waiting when the store cannot save that it is cancelled."""
+    g = asking()
+    store = Failing(0)
+    await g.run(run_id="r-1", store=store)
+    store.failures = 1
+    with pytest.raises(StoreError, match="the disk is full"):
+        await g.cancel("r-1", store=store)
+    run = await g.load("r-1", store=store)
+    assert (run.status, len(run.questions)) == ("waiting", 1)
+
+
+async def test_a_run_that_is_cancelled_before_another_call_takes_hold_of_it_does_not_go_on() -> None:
+    """Who starts it again has looked before that, and is told that it was cancelled."""
+    g = asking()
+    store = Meanwhile("resume")
+    await g.run(run_id="r-1", store=store)
+    await store.release(await store.claim("r-1"))  # somebody who died
+    store.happens = lambda: g.cancel("r-1", store=store)
+    with pytest.raises(FlowAgentError, match="was cancelled"):
+        await g.run(run_id="r-1", store=store)
+    assert (await g.load("r-1", store=store)).status == "cancelled"
+
+
+async def test_a_run_does_not_wait_for_an_answer_that_is_stored() -> None:
+    """A call that is cancelled while its answer is being stored leaves an interrupted run, not one that waits."""
+    g = asking()
+    store = Meanwhile("append", after=True)
+    await g.run(run_id="r-1", store=store)
+
+    async def be_cancelled() -> None:
+        raise asyncio.CancelledError
+
+    store.happens = be_cancelled
+    with pytest.raises(asyncio.CancelledError):
+        await g.resume("r-1", answers={"ask": "yes"}, store=store)
+    assert (await g.load("r-1", store=store)).status == "interrupted"
+    assert (await g.run(run_id="r-1", store=store)).state.answer == "yes"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import random
+from typing import Any
 
 import pytest
 
+from flowagent import END, START, Context, Graph, Retry, State, Update
 from flowagent.core.records import Past, Record
 from flowagent.stores import MemoryStore
 from flowagent.stores.base import Lease
@@ -16,8 +18,9 @@ from tests.simulation.case import go, known, played
 from tests.simulation.hands import Hands
 from tests.simulation.life import Life, Options, Tally
 from tests.simulation.loop import Clock, Deadlock, SimulatedLoop
-from tests.simulation.store import Ledger
+from tests.simulation.store import CALM, FaultyStore, Ledger
 from tests.simulation.trouble import Trouble
+from tests.simulation.witness import Witness
 from tests.simulation.world import simulated
 
 FIRST = 4711
@@ -136,3 +139,42 @@ def test_a_ledger_tells_what_must_not_be() -> None:
         "nobody tried to store the records [1]",
         "`a` was recorded twice",
     ]
+
+
+class One(State):
+    number: int = 0
+
+
+class Dawdling(Witness):
+    """The first attempt of each task takes five seconds before it does anything, the others no time at all."""
+
+    def _pauses(self, ctx: Context[Any, Any], part: str) -> tuple[float, float]:
+        return (5.0, 0.0) if ctx.attempt == 1 else (0.0, 0.0)
+
+
+@pytest.mark.parametrize(("stored", "fault"), [(None, set()), ("work", {"`work` was recorded, and was called again"})])
+def test_a_call_is_held_against_what_is_stored_when_it_begins(stored: str | None, fault: set[str]) -> None:
+    """What an attempt that has timed out does in its thread comes after the record, and was called before it."""
+    g: Graph[One, Any] = Graph("g", One)
+
+    @g.node(timeout=1.0, retry=Retry(attempts=2, on=TimeoutError, backoff=0.0))
+    def work(state: One, ctx: Context[Any, One]) -> Update:
+        ctx.deps.work(ctx)
+        return {}
+
+    @g.node
+    async def beside(state: One) -> Update:
+        await asyncio.sleep(10.0)
+        return {}
+
+    g.chain(START, work, END)
+    g.chain(START, beside, END)
+    clock, ledger, store = Clock(), Ledger(), MemoryStore()
+    witness = Dawdling(ledger, "", lambda _: (), ())
+    with simulated(clock, random.Random(0), "asked") as loop:
+        kept = FaultyStore(store, ledger, random.Random(0), CALM)
+        if stored is not None:
+            ledger.stored.add(stored)
+        run = loop.run_until_complete(g.run(run_id="r-1", store=kept, deps=witness))
+    assert (run.status, witness.calls) == ("completed", ["work", "work"])
+    assert set(ledger.faults) == fault

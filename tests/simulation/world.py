@@ -34,7 +34,7 @@ class StoreThreads:
     def do(self) -> Any:
         """What takes the place of `Threads.do`."""
 
-        async def do(threads: store_threads.Threads, job: Job[Any]) -> Any:
+        async def do(threads: store_threads.Threads, job: Job[Any], *, gathers: bool = False) -> Any:
             job.expect()
             queue = self._queues.setdefault(id(threads), [])
             queue.append(job)

@@ -9,10 +9,13 @@ import textwrap
 from pathlib import Path
 from typing import Self
 
+from tests.patience import PATIENCE
+
 _ROOT = Path(__file__).parents[2]
 
 _HEAD = """
-import asyncio, os, sys, time
+import asyncio, os, signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where a shell has the tests in the background
 from flowagent.core.records import Record, Snapshot
 from flowagent.errors import FlowAgentError, RunConflict, StoreError
 from flowagent.stores import SQLiteStore
@@ -55,7 +58,7 @@ class Child:
     async def line(self) -> str:
         """The next line it says; its errors if it ends without saying one."""
         assert self._process.stdout is not None
-        line = await asyncio.wait_for(self._process.stdout.readline(), 20)
+        line = await asyncio.wait_for(self._process.stdout.readline(), PATIENCE)
         assert line, await self.errors()
         return line.decode().rstrip("\n")
 
@@ -72,6 +75,6 @@ class Child:
         assert self._process.stderr is not None
         return (await self._process.stderr.read()).decode()
 
-    async def end(self, seconds: float = 20) -> int:
+    async def end(self) -> int:
         """Its exit code, once it has ended by itself."""
-        return await asyncio.wait_for(self._process.wait(), seconds)
+        return await asyncio.wait_for(self._process.wait(), PATIENCE)

@@ -10,6 +10,8 @@ from typing import Any
 
 import apsw
 
+from tests.patience import PATIENCE
+
 _names = itertools.count()
 
 
@@ -60,5 +62,5 @@ class _File(apsw.VFSFile):
         if self._is_log:
             self._disk.syncs += 1
             self._disk.at_gate.set()
-            assert self._disk.open_gate.wait(10), "nobody opened the gate"
+            assert self._disk.open_gate.wait(PATIENCE), "nobody opened the gate"
         super().xSync(flags)

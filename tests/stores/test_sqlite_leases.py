@@ -15,6 +15,7 @@ from flowagent.core.records import Record
 from flowagent.errors import RunConflict
 from flowagent.stores import SQLiteStore, heartbeat
 from flowagent.stores.heartbeat import Heartbeat
+from tests.patience import PATIENCE
 from tests.stores.faults import Disk
 
 START = [Record(0, "started", b"{}")]
@@ -217,13 +218,13 @@ def test_one_thread_beats_for_all(caplog: pytest.LogCaptureFixture) -> None:
         beating.watch(counter, 0.0)
         beating.watch(counter, 0.0)
     for counter in counters:
-        assert counter.done.wait(10)
+        assert counter.done.wait(PATIENCE)
     assert len({thread for counter in counters for thread in counter.threads}) == 1
     assert caplog.text.count("a heartbeat failed") == 2
     again = Counter(1)
     again.left = 0
     beating.watch(again, 0.0)
-    assert again.done.wait(10)
+    assert again.done.wait(PATIENCE)
     assert beating._thread is not None
     assert beating._thread.daemon
 
@@ -233,7 +234,7 @@ def test_the_thread_is_woken_for_what_comes_sooner() -> None:
     beating, later, now = Heartbeat(), Counter(0), Counter(0)
     beating.watch(later, 3600.0)
     beating.watch(now, 0.0)
-    assert now.done.wait(10)
+    assert now.done.wait(PATIENCE)
     assert not later.done.is_set()
 
 

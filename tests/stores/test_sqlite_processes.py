@@ -70,7 +70,7 @@ async def test_two_writers_and_a_reader(tmp_path: Path) -> None:
             await asyncio.sleep(0.01)
         assert await writing == ["done", "done"]
     assert [run.next_seq for run in await store.runs()] == [201, 201]
-    assert longest < 2
+    assert longest < 10  # what a process waits for a lock, at most
     await store.close()
     assert whole(path)
 
@@ -200,9 +200,9 @@ async def test_a_busy_process_keeps_its_runs(tmp_path: Path) -> None:
     """A process whose event loop is blocked for longer than the lease keeps it: the heartbeat has its own thread."""
     path = tmp_path / "runs.db"
     store = SQLiteStore(path)
-    async with Child(HOLDER, path, "0.3") as child:
+    async with Child(HOLDER, path, "1.0") as child:
         assert await child.line() == "held"
-        await asyncio.sleep(0.9)
+        await asyncio.sleep(1.3)
         with pytest.raises(RunConflict, match="is being advanced by process"):
             await store.claim("r")
         child.tell()
@@ -214,12 +214,12 @@ async def test_a_request_to_cancel_reaches_another_process(tmp_path: Path) -> No
     """The owner is asked at its next heartbeat, once; a dead owner is not asked."""
     path = tmp_path / "runs.db"
     store = SQLiteStore(path)
-    async with Child(HOLDER, path, "0.3") as child:
+    async with Child(HOLDER, path, "0.9") as child:
         assert await child.line() == "held"
         assert await store.request_cancel("r") is True
         assert await child.line() == "asked to cancel"
         assert await store.request_cancel("r") is True
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(0.4)
         child.tell()
         assert await child.line() == "appended"
         child.signal(signal.SIGKILL)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from flowagent.stores.threads import Call, Job, Threads
+from tests.patience import PATIENCE
 
 
 def refuse(jobs: Sequence[Job[object]]) -> None:
@@ -27,7 +28,7 @@ async def test_a_call_gives_its_value_or_its_error() -> None:
     with pytest.raises(ZeroDivisionError):
         await threads.do(Call(lambda: 1 / 0))
     for thread in threads.stop():
-        thread.join(10)
+        thread.join(PATIENCE)
         assert thread.daemon
     assert await threads.do(Call(lambda: "again")) == "again"
 
@@ -50,7 +51,7 @@ async def test_what_is_queued_is_done_before_the_end() -> None:
     def note(number: int) -> Callable[[], None]:
         return lambda: done.append(number)
 
-    first = asyncio.ensure_future(threads.do(Call(lambda: gate.wait(10))))
+    first = asyncio.ensure_future(threads.do(Call(lambda: gate.wait(PATIENCE))))
     await asyncio.sleep(0)
     tasks = [asyncio.ensure_future(threads.do(Call(note(number)))) for number in range(5)]
     await asyncio.sleep(0)
@@ -59,9 +60,32 @@ async def test_what_is_queued_is_done_before_the_end() -> None:
     await asyncio.sleep(0)
     gate.set()
     await asyncio.gather(first, *tasks)
-    await asyncio.to_thread(old.join, 10)
+    await asyncio.to_thread(old.join, PATIENCE)
     assert not old.is_alive()
     assert sorted(done) == [0, 1, 2, 3, 4, 5]
+
+
+class Large(Call[None]):
+    """A call that writes more than half of what one batch may."""
+
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+        return 600_000
+
+
+async def test_what_may_gather_is_handed_over_at_the_end_of_the_turn() -> None:
+    """So the thread begins with all of it; jobs of other loops and turns are not waited for."""
+    sizes: list[int] = []
+
+    def together(jobs: Sequence[Job[object]]) -> None:
+        sizes.append(len(jobs))
+        call_each(jobs)
+
+    threads = Threads("test", most=1, together=together)
+    for _ in range(2):
+        await asyncio.gather(*(threads.do(Call(lambda: None), gathers=True) for _ in range(50)))
+    assert sizes == [50, 50]
 
 
 async def test_a_batch_has_a_size() -> None:
@@ -70,7 +94,7 @@ async def test_a_batch_has_a_size() -> None:
     gate = threading.Event()
 
     def together(jobs: Sequence[Job[object]]) -> None:
-        gate.wait(10)
+        gate.wait(PATIENCE)
         sizes.append(len(jobs))
         call_each(jobs)
 
@@ -79,11 +103,7 @@ async def test_a_batch_has_a_size() -> None:
     await asyncio.sleep(0.01)
     small = [asyncio.ensure_future(threads.do(Call(lambda: None))) for _ in range(600)]
     await asyncio.sleep(0)
-    large: list[asyncio.Future[None]] = []
-    for _ in range(4):
-        call = Call(lambda: None)
-        call.size = 600_000
-        large.append(asyncio.ensure_future(threads.do(call)))
+    large = [asyncio.ensure_future(threads.do(Large(lambda: None))) for _ in range(4)]
     await asyncio.sleep(0)
     gate.set()
     await asyncio.gather(first, *small, *large)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import io
 import re
-import socket
 import subprocess
 import sys
 import threading
@@ -25,6 +24,7 @@ from flowagent.models.messages import Media, Text
 from flowagent.tools.connection import Connection
 from flowagent.tools.mcp import MCPTools
 from flowagent.tools.toolbox import Toolbox
+from tests.patience import PATIENCE
 from tests.tools.in_a_run import called
 from tests.tools.mcp_server import made
 from tests.tools.serving import Answered, serving
@@ -39,22 +39,17 @@ def by_process(*, env: dict[str, str] | None = None, **options: Any) -> MCPTools
 @contextmanager
 def by_http() -> Generator[str]:
     """A server over HTTP in a process of its own; its URL."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    process = subprocess.Popen(
-        [sys.executable, str(SERVER), "http", str(port)], stderr=subprocess.PIPE, text=True, bufsize=1
-    )
+    process = subprocess.Popen([sys.executable, str(SERVER), "http", "0"], stderr=subprocess.PIPE, text=True, bufsize=1)
     assert process.stderr is not None
     rest = threading.Thread(target=process.stderr.read)
     try:
         for line in process.stderr:
-            if "running on" in line:
+            if at := re.search(r"running on (http://127\.0\.0\.1:\d+)", line):
                 break
         else:
             pytest.fail("the server did not start")
         rest.start()
-        yield f"http://127.0.0.1:{port}/mcp"
+        yield f"{at[1]}/mcp"
     finally:
         process.terminate()
         process.wait()
@@ -253,7 +248,7 @@ async def test_a_server_that_dies_in_a_call_fails_that_call_and_the_next_one_sta
 
 
 async def test_a_call_that_takes_too_long_is_told_and_the_server_stays() -> None:
-    async with by_process(timeout=5) as server:
+    async with by_process(timeout=PATIENCE) as server:
         await server.load()
         server._timeout = 0.2
         found = await called([server], ("count", {}), ("sleep", {}), ("count", {}))
@@ -331,7 +326,7 @@ async def test_a_toolset_can_be_used_again_after_it_was_closed() -> None:
     ],
 )
 async def test_a_command_that_is_no_server_is_told(command: str, args: tuple[str, ...], told: str) -> None:
-    async with MCPTools(command, args=args, connect_timeout=10) as server:
+    async with MCPTools(command, args=args, connect_timeout=PATIENCE) as server:
         with pytest.raises(ToolError, match=re.escape(told)):
             await server.load()
 
@@ -356,7 +351,7 @@ async def test_a_server_over_http_is_used() -> None:
 
 async def test_a_server_over_http_that_is_gone_is_told() -> None:
     with by_http() as url:
-        server = MCPTools(url, name="web", timeout=5)
+        server = MCPTools(url, name="web", timeout=PATIENCE)
         tools = await server.load()
     found = await called(list(tools), ("say", {"text": "x"}), ("say", {"text": "x"}))
     assert all(text.startswith("ERROR") for text in found.texts)

@@ -19,6 +19,7 @@ from flowagent.tools.outcome import ToolOutcome
 from flowagent.tools.results import Plain
 from flowagent.tools.running import Running
 from flowagent.tools.tool import Tool, tool
+from tests.patience import PATIENCE
 from tests.tools.calling import Caller, Calls, call, outcome, text
 
 word = contextvars.ContextVar("word", default="none")
@@ -260,7 +261,7 @@ async def test_a_sync_tool_that_takes_too_long_is_left_behind_with_a_warning() -
 
     @tool(timeout=0.01)
     def slow() -> str:
-        release.wait(10)
+        release.wait(PATIENCE)
         return "late"
 
     caller = Caller([slow], [call("slow")])

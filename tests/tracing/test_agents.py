@@ -25,6 +25,7 @@ from flowagent.models.steps import after, call, calls, fail, say, think
 from flowagent.stores import MemoryStore
 from flowagent.tracing import listening
 from flowagent.tracing.content import input_messages
+from tests.patience import PATIENCE
 from tests.tracing.collected import Collected, told, visit
 
 SPENT = Usage(requests=1, input=30, output=12, cache_read=20, cache_write=5, reasoning=4, cost=Decimal("0.25"))
@@ -54,7 +55,7 @@ async def test_agents_models_and_parallel_sync_tools_stand_in_one_tree(collected
 
     def look(word: str) -> str:
         """Look a word up."""
-        together.wait(30)
+        together.wait(PATIENCE)
         with collected.tracers.get_tracer("mine").start_as_current_span(f"look {word}"):
             return word.upper()
 

@@ -18,6 +18,7 @@ from flowagent import END, START, Context, Graph, Retry, RunOptions, State, Upda
 from flowagent.errors import RunFailed
 from flowagent.stores import MemoryStore
 from flowagent.tracing import listening
+from tests.patience import PATIENCE
 from tests.tracing.collected import Collected, told, visit
 
 
@@ -48,7 +49,7 @@ def research(collected: Collected) -> Graph[Pages, object]:
 
     def branch(name: str) -> Any:
         def work(state: Pages) -> Update:
-            together.wait(30)
+            together.wait(PATIENCE)
             with spanning(collected, f"in {name}"):
                 return {"seen": [name]}
 
