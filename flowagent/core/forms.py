@@ -46,15 +46,12 @@ def _usage() -> CoreSchema:
     known = ("requests", "failed", "tool_calls", "unmeasured", "unpriced")
     perhaps = ("input", "output", "cache_read", "cache_write", "reasoning")
     counts = dict.fromkeys((*known, *perhaps), count)
-    return _holding({}, {**counts, "cost": core_schema.decimal_schema(allow_inf_nan=False)})
+    usage = _holding({}, {**counts, "cost": core_schema.decimal_schema(allow_inf_nan=False)})
+    return _holding({}, {"usage": usage})
 
 
 def _record(optional: dict[str, CoreSchema] | None = None, /, **required: CoreSchema) -> CoreSchema:
     return _holding(required, {"at": _FLOAT, **(optional or {})})
-
-
-def _of_task(**required: CoreSchema) -> CoreSchema:
-    return _record({"usage": _usage()}, task=_TEXT, **required)
 
 
 def _writes() -> CoreSchema:
@@ -79,20 +76,20 @@ def _done() -> CoreSchema:
     # In this order, and not by trying both: that makes reading a record twice as fast.
     way = core_schema.union_schema([_TEXT, sent], mode="left_to_right")
     to = core_schema.list_schema(way)
-    beside = {"usage": _usage(), "parents": _TEXTS, "attempt": _INT, "writes": _writes()}
-    return _record(beside, task=_TEXT, to=to, s=_FLOAT)
+    return _record({"parents": _TEXTS, "attempt": _INT, "writes": _writes()}, task=_TEXT, to=to, s=_FLOAT)
 
 
 def _failed() -> CoreSchema:
     texts = dict.fromkeys(("graph", "node", "task", "kind", "message"), _TEXT)
     error = _holding({**texts, "attempt": _INT, "merge": _BOOL})
-    return _of_task(node=_TEXT, attempt=_INT, final=_BOOL, errors=core_schema.list_schema(error), s=_FLOAT)
+    errors = core_schema.list_schema(error)
+    return _record(task=_TEXT, node=_TEXT, attempt=_INT, final=_BOOL, errors=errors, s=_FLOAT)
 
 
 def _asked() -> CoreSchema:
     texts = dict.fromkeys(("id", "task", "node", "name", "text"), _TEXT)
     schema = core_schema.nullable_schema(_named(_ANY))
-    return _record({"usage": _usage(), "about": _ANY}, **texts, schema=schema, purpose=_one_of("ask", "once"))
+    return _record({"about": _ANY}, **texts, schema=schema, purpose=_one_of("ask", "once"))
 
 
 def _ended() -> CoreSchema:
@@ -102,15 +99,15 @@ def _ended() -> CoreSchema:
 
 _FORMS: Final[dict[RecordKind, Callable[[], CoreSchema]]] = {
     "started": _started,
-    "opened": lambda: _of_task(node=_TEXT, input=_named(_ANY)),
+    "opened": lambda: _record(task=_TEXT, node=_TEXT, input=_named(_ANY)),
     "done": _done,
-    "item": lambda: _record({"usage": _usage(), "attempt": _INT}, task=_TEXT, value=_ANY, s=_FLOAT),
+    "item": lambda: _record({"attempt": _INT}, task=_TEXT, value=_ANY, s=_FLOAT),
     "failed": _failed,
     "asked": _asked,
-    "answered": lambda: _of_task(id=_TEXT, value=_ANY),
-    "memo": lambda: _of_task(name=_TEXT, data=_ANY),
-    "attempted": _of_task,
-    "resolved": lambda: _of_task(node=_TEXT, writes=_writes()),
+    "answered": lambda: _record(task=_TEXT, id=_TEXT, value=_ANY),
+    "memo": lambda: _record(task=_TEXT, name=_TEXT, data=_ANY),
+    "attempted": lambda: _record(task=_TEXT),
+    "resolved": lambda: _record(task=_TEXT, node=_TEXT, writes=_writes()),
     "retried": lambda: _record({"fresh": _TEXTS, "inside": _TEXTS}),
     "ended": _ended,
 }
@@ -119,6 +116,12 @@ _FORMS: Final[dict[RecordKind, Callable[[], CoreSchema]]] = {
 @functools.cache
 def _validator(kind: RecordKind) -> SchemaValidator:
     return SchemaValidator(_FORMS[kind]())
+
+
+@functools.cache
+def _usage_validator() -> SchemaValidator:
+    """What a record of any kind holds that tells of something spent. Few do, so that it is made apart."""
+    return SchemaValidator(_usage())
 
 
 def read(kind: RecordKind, data: bytes) -> dict[str, Any]:
@@ -132,4 +135,6 @@ def read(kind: RecordKind, data: bytes) -> dict[str, Any]:
     # What is judged is what was read: the validator's own result lacks what it does not know, and is left aside.
     content = from_json(data, cache_strings="keys")
     _validator(kind).validate_python(content)
+    if "usage" in content:
+        _usage_validator().validate_python(content)
     return content

@@ -14,7 +14,6 @@ from flowagent.errors import StoreError
 
 DONE: dict[str, Any] = {
     "task": "a@1",
-    "node": "a",
     "parents": ["START"],
     "attempt": 1,
     "writes": {"x": ["set", [1]]},
@@ -26,6 +25,13 @@ DONE: dict[str, Any] = {
 
 def written(**changes: Any) -> bytes:
     return json.dumps({**DONE, **changes}).encode()
+
+
+@pytest.mark.parametrize("name", ["parents", "attempt", "writes", "at"])
+def test_what_goes_without_saying_may_be_left_out(name: str) -> None:
+    """The parent that is the task of the record before, a first attempt, an empty update."""
+    told = {key: value for key, value in DONE.items() if key != name}
+    assert read("done", json.dumps(told).encode()) == told
 
 
 def test_what_is_read_is_what_is_there() -> None:
@@ -46,6 +52,8 @@ def test_what_is_read_is_what_is_there() -> None:
         {"to": [1]},
         {"s": "0"},
         {"at": None},
+        {"usage": 1},
+        {"usage": {"input": -1}},
     ],
     ids=str,
 )

@@ -23,7 +23,7 @@ import apsw
 
 from flowagent import Run
 from flowagent.core.loops import run_blocking
-from flowagent.stores import SQLiteStore, sqlite_schema
+from flowagent.stores import SQLiteStore, sqlite_schema, sqlite_snapshots
 from tests.fuzz.facts import Facts, facts_of, history_of, plain
 from tests.fuzz.graphs import GRAPHS, PADDING, RUNS, World, finish
 from tests.fuzz.making import made
@@ -66,7 +66,7 @@ def shape(path: Path) -> Facts:
         tables = [str(sql) for (sql,) in connection.execute("SELECT sql FROM sqlite_schema WHERE sql <> '' ORDER BY 1")]
         question = "SELECT kind, data FROM records UNION ALL SELECT 'snapshot', data FROM snapshots"
         for kind, data in connection.execute(question):
-            names.setdefault(str(kind), set()).update(json.loads(cast("bytes", data)))
+            names.setdefault(str(kind), set()).update(json.loads(sqlite_snapshots.unpacked(cast("bytes", data))))
     return {"tables": tables, "records": {kind: sorted(known) for kind, known in names.items()}}
 
 
