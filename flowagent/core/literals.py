@@ -6,9 +6,17 @@ import ast
 import inspect
 import string
 import textwrap
+import threading
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
+
+PARSING: Final = threading.RLock()
+"""Held by whoever makes a syntax tree; again by what the collector may run meanwhile.
+
+CPython 3.11 counts the depth of all trees that are being made in one place. If the collector runs Python code while it
+makes one, another thread may get its turn, and both calls end with a `SystemError`.
+"""
 
 
 @lru_cache(maxsize=1024)
@@ -19,7 +27,8 @@ def returned_keys(call: Callable[..., Any]) -> tuple[tuple[str, int], ...]:
     """
     try:
         lines, first = inspect.getsourcelines(call)
-        tree = ast.parse(textwrap.dedent("".join(lines)))
+        with PARSING:
+            tree = ast.parse(textwrap.dedent("".join(lines)))
     except (OSError, TypeError, SyntaxError, ValueError):
         return ()
     body = tree.body[0] if tree.body else None

@@ -323,14 +323,17 @@ def _looked_into(place: Place, flags: int) -> bool:
 
 
 def _was_being_made(place: Place) -> bool:
-    """Whether a transaction was cut off before which the file had no table: at most the one page that lists them."""
+    """Whether a transaction was cut off before which the file had no table: at most the one page that lists them.
+
+    Or before its journal had as much as its first word whole: then there is nothing in it that could be taken back.
+    """
     try:
         with Path(f"{place.path}-journal").open("rb") as journal:
             header = journal.read(20)
     except OSError:
         return False
     # Magic number, number of records, a nonce, and how many pages the file had: https://sqlite.org/fileformat2.html
-    return header.startswith(_JOURNAL) and int.from_bytes(header[16:20], "big") <= 1
+    return not header.startswith(_JOURNAL) or int.from_bytes(header[16:20], "big") <= 1
 
 
 def _inspect(connection: apsw.Connection, place: Place) -> bool:

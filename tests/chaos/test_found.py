@@ -192,3 +192,19 @@ def test_a_file_that_was_being_made_when_the_power_failed_is_made_anew(tmp_path:
     assert run_blocking(store.read("r")) == [Record(0, "started", b"{}")]
     run_blocking(store.close())
     assert [file.name for file in tmp_path.iterdir()] == ["runs.db"]
+
+
+def test_a_file_whose_first_journal_is_torn_is_made_anew(tmp_path: Path) -> None:
+    """The journal of its making had six bytes when the disk failed: SQLite takes nothing back and goes on."""
+    path = tmp_path / "runs.db"
+    connection = apsw.Connection(str(path))
+    connection.execute("CREATE TABLE t (x); DROP TABLE t; VACUUM")
+    connection.close()
+    (tmp_path / "runs.db-journal").write_bytes(bytes.fromhex("d9d505f920a1").ljust(4616, b"\0"))
+    with pytest.raises(RunNotFound):
+        run_blocking(SQLiteStore(path).info("r"))
+    store = SQLiteStore(path)
+    run_blocking(store.release(run_blocking(store.create("r", "g", [Record(0, "started", b"{}")], blocking=True))))
+    assert run_blocking(store.read("r")) == [Record(0, "started", b"{}")]
+    run_blocking(store.close())
+    assert [file.name for file in tmp_path.iterdir()] == ["runs.db"]

@@ -24,6 +24,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
+from flowagent.core.literals import PARSING
 from flowagent.errors import ToolError
 from flowagent.tools.tool import Tool, tool
 
@@ -99,7 +100,8 @@ def _parsed(expression: str) -> ast.expr:
     if glued := _GLUED.search(text):
         raise ToolError(f"`{glued[0]}` at {glued.start()} is neither a number nor a name; is a `*` missing?")
     try:
-        return ast.parse(" ".join(text.split()), mode="eval").body
+        with PARSING:
+            return ast.parse(" ".join(text.split()), mode="eval").body
     except SyntaxError as error:
         place = f" at character {error.offset}" if error.offset else ""
         raise ToolError(f"`{text}` is no arithmetic expression{place}: {error.msg}") from error
