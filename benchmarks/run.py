@@ -241,7 +241,7 @@ def parsed() -> argparse.Namespace:
         help="where databases are made; in further places, only what stores something is run",
     )
     parser.add_argument("--timeout", type=float, default=60.0, help="seconds for one run")
-    parser.add_argument("--patience", type=float, default=15.0, help="seconds of one side for all runs of a workload")
+    parser.add_argument("--patience", type=float, default=12.0, help="seconds of one side for all runs of a workload")
     parser.add_argument("--side", dest="sides", action="append", type=Side.parse, default=[])
     parser.add_argument("--peers", type=peers_in, default=[], metavar="DIR", help="a folder of environments")
     parser.add_argument("--markdown", metavar="FILE", help="write one page of all that was run")
