@@ -2,16 +2,49 @@
 
 from __future__ import annotations
 
+import contextvars
 import random
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from flowagent import Context, Goto, Graph, Send
+from flowagent.core.events import Event, TaskStarted
 from flowagent.core.nodes import END, START
 from flowagent.core.policies import Retry
 from flowagent.errors import GraphError
 from tests.core.generate import ALWAYS, Behaviour, Plan, Planned, S, planned
 from tests.kill.effects import Effects, Subject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Here:
+    """What a node that takes the state alone knows of its task, in place of a `Context`."""
+
+    deps: Effects
+    run_id: str
+    task_id: str
+    attempt: int
+    is_over: bool = True
+    """Nobody tells; see `Attempt.is_over`."""
+
+    @property
+    def key(self) -> str:
+        """See `Context.key`."""
+        return f"{self.run_id}/{self.task_id}"
+
+    @property
+    def _port(self) -> Here:
+        return self
+
+
+_here: contextvars.ContextVar[Any] = contextvars.ContextVar("simulated_task")
+
+
+def hear(event: Event, deps: Effects) -> None:
+    """Tell nodes that take the state alone which task they are, by the context variables of their attempt."""
+    if isinstance(event, TaskStarted):
+        _here.set(Here(deps=deps, run_id=event.run_id, task_id=event.task_id, attempt=event.attempt))
 
 
 class Actors:
@@ -75,7 +108,7 @@ class Actors:
                 graph.gate(question="?", schema=str, to={head: head for head in node.heads}, **options)
 
     def _act(self, plan: Plan, node: Planned, *, caught: bool) -> Any:
-        """The function of a node: async, or sync as its name has it."""
+        """The function of a node: async or sync, of the state alone or with a context, as its name has it."""
 
         def done(state: Any, ctx: Context[Effects, Any]) -> Any:
             self._fail(ctx, caught=caught)
@@ -89,7 +122,16 @@ class Actors:
             ctx.deps.work(ctx)
             return done(state, ctx)
 
-        act = beside if self._behaviour.pick(node.name, "is async", 2) else in_thread
+        async def beside_alone(state: Any) -> Any:
+            return await beside(state, _here.get())
+
+        def in_thread_alone(state: Any) -> Any:
+            return in_thread(state, _here.get())
+
+        is_async = self._behaviour.pick(node.name, "is async", 2)
+        if node.kind in ("node", "goto", "router") and self._behaviour.pick(node.name, "takes the state alone", 2):
+            return beside_alone if is_async else in_thread_alone
+        act = beside if is_async else in_thread
         if node.kind in ("map", "item"):
             act.__annotations__["state"] = int
         if node.kind == "map":
@@ -156,7 +198,11 @@ def _nodes_of(plan: Plan) -> Iterable[Planned]:
         yield from () if node.child is None else _nodes_of(node.child)
 
 
-def generated(chance: random.Random) -> Subject:
+class Generated(Subject):
+    """A generated graph; some of its nodes must be told what they are by `hear`."""
+
+
+def generated(chance: random.Random) -> Generated:
     """A random graph that runs."""
     while True:
         plan = planned(chance, size=7)
@@ -169,4 +215,4 @@ def generated(chance: random.Random) -> Subject:
             if all("only routers" in fault for fault in error.faults):
                 continue
             raise
-        return Subject(graph=graph, input=S(), answers=_Answers(plan, behaviour))
+        return Generated(graph=graph, input=S(), answers=_Answers(plan, behaviour))
