@@ -111,7 +111,7 @@ def _drawn_store(chance: random.Random, folder: Path) -> Store:
 def _drawn_options(chance: random.Random) -> Options:
     return Options(
         order=chance.choice(get_args(Order)),
-        own_loop=chance.random() < 0.3,
+        own_loop=chance.random() < 0.5,
         on_failure=chance.choice(get_args(OnFailure)),
         durability=chance.choice(("step", "step", "fast", "exit")),
         weather=_drawn_weather(chance),

@@ -129,7 +129,7 @@ class Actors:
             return in_thread(state, _here.get())
 
         is_async = self._behaviour.pick(node.name, "is async", 2)
-        if node.kind in ("node", "goto", "router") and self._behaviour.pick(node.name, "takes the state alone", 2):
+        if node.kind in ("node", "goto", "router") and self._behaviour.pick(node.name, "takes the state alone", 4):
             return beside_alone if is_async else in_thread_alone
         act = beside if is_async else in_thread
         if node.kind in ("map", "item"):
@@ -205,7 +205,7 @@ class Generated(Subject):
 def generated(chance: random.Random) -> Generated:
     """A random graph that runs."""
     while True:
-        plan = planned(chance, size=7)
+        plan = planned(chance, size=chance.choice((3, 7)))
         # Without plain writes and replacements there are no conflicts, which somebody would have to settle.
         behaviour = Behaviour(chance.randrange(2**32), chance.choice([4, 8]), chance.choice([0, 4, 8]), 0, 0)
         graph = Actors(behaviour).graph(plan)
