@@ -2,49 +2,17 @@
 
 from __future__ import annotations
 
-import contextvars
 import random
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from flowagent import Context, Goto, Graph, Send
-from flowagent.core.events import Event, TaskStarted
 from flowagent.core.nodes import END, START
 from flowagent.core.policies import Retry
 from flowagent.errors import GraphError
 from tests.core.generate import ALWAYS, Behaviour, Plan, Planned, S, planned
-from tests.kill.effects import Effects, Subject
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Here:
-    """What a node that takes the state alone knows of its task, in place of a `Context`."""
-
-    deps: Effects
-    run_id: str
-    task_id: str
-    attempt: int
-    is_over: bool = True
-    """Nobody tells; see `Attempt.is_over`."""
-
-    @property
-    def key(self) -> str:
-        """See `Context.key`."""
-        return f"{self.run_id}/{self.task_id}"
-
-    @property
-    def _port(self) -> Here:
-        return self
-
-
-_here: contextvars.ContextVar[Any] = contextvars.ContextVar("simulated_task")
-
-
-def hear(event: Event, deps: Effects) -> None:
-    """Tell nodes that take the state alone which task they are, by the context variables of their attempt."""
-    if isinstance(event, TaskStarted):
-        _here.set(Here(deps=deps, run_id=event.run_id, task_id=event.task_id, attempt=event.attempt))
+from tests.kill.effects import Effects
+from tests.simulation.alone import Told, here
 
 
 class Actors:
@@ -123,10 +91,10 @@ class Actors:
             return done(state, ctx)
 
         async def beside_alone(state: Any) -> Any:
-            return await beside(state, _here.get())
+            return await beside(state, here())
 
         def in_thread_alone(state: Any) -> Any:
-            return in_thread(state, _here.get())
+            return in_thread(state, here())
 
         is_async = self._behaviour.pick(node.name, "is async", 2)
         if node.kind in ("node", "goto", "router") and self._behaviour.pick(node.name, "takes the state alone", 4):
@@ -198,11 +166,7 @@ def _nodes_of(plan: Plan) -> Iterable[Planned]:
         yield from () if node.child is None else _nodes_of(node.child)
 
 
-class Generated(Subject):
-    """A generated graph; some of its nodes must be told what they are by `hear`."""
-
-
-def generated(chance: random.Random) -> Generated:
+def generated(chance: random.Random) -> Told:
     """A random graph that runs."""
     while True:
         plan = planned(chance, size=chance.choice((3, 7)))
@@ -215,4 +179,4 @@ def generated(chance: random.Random) -> Generated:
             if all("only routers" in fault for fault in error.faults):
                 continue
             raise
-        return Generated(graph=graph, input=S(), answers=_Answers(plan, behaviour))
+        return Told(graph=graph, input=S(), answers=_Answers(plan, behaviour))

@@ -24,7 +24,7 @@ from flowagent.stores import MemoryStore, Store
 from tests.kill.checks import Journal, Reference, journal_of
 from tests.kill.child import Seen
 from tests.kill.effects import Subject
-from tests.simulation.generated import Generated, hear
+from tests.simulation.alone import Told, hear
 from tests.simulation.hands import FOR_THREAD
 from tests.simulation.loop import Clock, Crash, Deadlock, Order
 from tests.simulation.store import CALM, FaultyStore, Ledger, Weather
@@ -198,7 +198,7 @@ class Life:
         graph, trouble = self.subject.graph, options.trouble
         seconds = 0.001 + trouble.after if trouble.kind == "limit" else None
         given: dict[str, Any] = {"store": store, "deps": self.witness}
-        if isinstance(self.subject, Generated):
+        if isinstance(self.subject, Told):
             given["listeners"] = [functools.partial(hear, deps=self.witness)]
         given |= {"on_failure": options.on_failure, "durability": options.durability}
         given["limits"] = Limits(steps=None if self._reference else LONGEST, seconds=seconds)

@@ -42,7 +42,7 @@ def test_no_trouble_changes_how_a_run_ends(part: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("subject", ["parallel", "waiting", "mixed"])
+@pytest.mark.parametrize("subject", ["parallel", "waiting", "mixed", "alone"])
 def test_a_call_may_be_cancelled_at_any_await(subject: str) -> None:
     """It stops, is resumable, and ends as if nothing had happened; `python -m tests.simulation awaits` tries all."""
     total = Tally()
