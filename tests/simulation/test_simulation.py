@@ -17,7 +17,7 @@ from tests.simulation.awaits import SLOW, every_await
 from tests.simulation.case import go, known, played
 from tests.simulation.hands import Hands
 from tests.simulation.life import Life, Options, Tally
-from tests.simulation.loop import Clock, Deadlock, SimulatedLoop
+from tests.simulation.loop import Clock, Deadlock, Livelock, SimulatedLoop
 from tests.simulation.store import CALM, FaultyStore, Ledger
 from tests.simulation.trouble import Trouble
 from tests.simulation.witness import Witness
@@ -92,6 +92,18 @@ def test_a_run_that_would_wait_for_ever_is_told() -> None:
             loop.run_until_complete(waiting)
     finally:
         loop.close()
+
+
+def test_a_run_that_would_be_busy_for_ever_is_told() -> None:
+    """Where callbacks follow each other and no time passes, nothing will ever change."""
+    with simulated(Clock(), random.Random(0), "asked") as loop:
+
+        def busy() -> None:
+            loop.call_soon(busy)
+
+        busy()
+        with pytest.raises(Livelock, match="busy for ever"):
+            loop.run_until_complete(loop.create_future())
 
 
 # -- what is wrong is seen -------------------------------------------------------------------------------------------
