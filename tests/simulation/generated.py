@@ -11,7 +11,8 @@ from flowagent.core.nodes import END, START
 from flowagent.core.policies import Retry
 from flowagent.errors import GraphError
 from tests.core.generate import ALWAYS, Behaviour, Plan, Planned, S, planned
-from tests.kill.effects import Effects, Subject
+from tests.kill.effects import Effects
+from tests.simulation.alone import Told, here
 
 
 class Actors:
@@ -75,7 +76,7 @@ class Actors:
                 graph.gate(question="?", schema=str, to={head: head for head in node.heads}, **options)
 
     def _act(self, plan: Plan, node: Planned, *, caught: bool) -> Any:
-        """The function of a node: async, or sync as its name has it."""
+        """The function of a node: async or sync, of the state alone or with a context, as its name has it."""
 
         def done(state: Any, ctx: Context[Effects, Any]) -> Any:
             self._fail(ctx, caught=caught)
@@ -89,7 +90,16 @@ class Actors:
             ctx.deps.work(ctx)
             return done(state, ctx)
 
-        act = beside if self._behaviour.pick(node.name, "is async", 2) else in_thread
+        async def beside_alone(state: Any) -> Any:
+            return await beside(state, here())
+
+        def in_thread_alone(state: Any) -> Any:
+            return in_thread(state, here())
+
+        is_async = self._behaviour.pick(node.name, "is async", 2)
+        if node.kind in ("node", "goto", "router") and self._behaviour.pick(node.name, "takes the state alone", 4):
+            return beside_alone if is_async else in_thread_alone
+        act = beside if is_async else in_thread
         if node.kind in ("map", "item"):
             act.__annotations__["state"] = int
         if node.kind == "map":
@@ -156,10 +166,10 @@ def _nodes_of(plan: Plan) -> Iterable[Planned]:
         yield from () if node.child is None else _nodes_of(node.child)
 
 
-def generated(chance: random.Random) -> Subject:
+def generated(chance: random.Random) -> Told:
     """A random graph that runs."""
     while True:
-        plan = planned(chance, size=7)
+        plan = planned(chance, size=chance.choice((3, 7)))
         # Without plain writes and replacements there are no conflicts, which somebody would have to settle.
         behaviour = Behaviour(chance.randrange(2**32), chance.choice([4, 8]), chance.choice([0, 4, 8]), 0, 0)
         graph = Actors(behaviour).graph(plan)
@@ -169,4 +179,4 @@ def generated(chance: random.Random) -> Subject:
             if all("only routers" in fault for fault in error.faults):
                 continue
             raise
-        return Subject(graph=graph, input=S(), answers=_Answers(plan, behaviour))
+        return Told(graph=graph, input=S(), answers=_Answers(plan, behaviour))

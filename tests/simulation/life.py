@@ -25,8 +25,9 @@ from flowagent.stores import MemoryStore, Store
 from tests.kill.checks import Journal, Reference, journal_of
 from tests.kill.child import Seen
 from tests.kill.effects import Subject
+from tests.simulation.alone import Told, hear
 from tests.simulation.hands import FOR_THREAD
-from tests.simulation.loop import Clock, Crash, Deadlock, Order
+from tests.simulation.loop import Clock, Crash, Deadlock, Livelock, Order
 from tests.simulation.store import CALM, FaultyStore, Ledger, Weather
 from tests.simulation.trouble import NOTHING, Trouble, cancelled_at, strike
 from tests.simulation.witness import Witness
@@ -124,7 +125,7 @@ class Life:
                 loop.run_until_complete(call)
             except (StoreError, RunConflict, RunFailed, AnswerError, asyncio.CancelledError, Crash) as error:
                 self._excuse(error, options)
-            except Deadlock as error:
+            except (Deadlock, Livelock) as error:
                 self.ledger.faults.append(f"{options}: {error}")
             except Exception as error:
                 self.ledger.faults.append(f"{options}: {type(error).__name__}: {error}")
@@ -198,6 +199,8 @@ class Life:
         graph, trouble = self.subject.graph, options.trouble
         seconds = 0.001 + trouble.after if trouble.kind == "limit" else None
         given: dict[str, Any] = {"store": store, "deps": self.witness}
+        if isinstance(self.subject, Told):
+            given["listeners"] = [functools.partial(hear, deps=self.witness)]
         given |= {"on_failure": options.on_failure, "durability": options.durability}
         given["limits"] = Limits(steps=None if self._reference else LONGEST, seconds=seconds)
         try:
@@ -355,7 +358,7 @@ def _without_code(journal: Journal) -> set[str]:
 
 def _nodes(journal: Journal) -> Iterable[tuple[str, str]]:
     for _, kind, text in journal.seen.records:
-        if kind == "done":
+        if kind in ("done", "failed"):
             data = json.loads(text)
             yield data["task"], path_of(data["task"])[-1]
 

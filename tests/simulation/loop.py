@@ -7,7 +7,10 @@ import heapq
 import random
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Final, Literal
+
+MOST_AT_ONCE: Final = 20_000
+"""So many callbacks at one moment are too many: whole runs have a tenth of it."""
 
 Order = Literal["asked", "shuffled"]
 """Whether callbacks that are ready run in the order in which they were asked for, as asyncio promises, or in any."""
@@ -15,6 +18,10 @@ Order = Literal["asked", "shuffled"]
 
 class Deadlock(Exception):
     """Nothing is ready and no timer is set, so that the run would wait for ever."""
+
+
+class Livelock(Exception):
+    """Callbacks follow each other and no time passes, so that the run would be busy for ever."""
 
 
 class Crash(BaseException):
@@ -43,6 +50,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._order: Order = order
         self._clock = clock
         self._clock_resolution = 1e-9
+        self._moment = (clock.now, 0)
         self.steps = 0
         self.before_step: Callable[[int], None] = lambda _: None
 
@@ -58,6 +66,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         if not self._queue:
             self._jump()
         self._take_due()
+        self._watch()
         batch = list(self._queue)
         self._queue.clear()
         if self._order == "shuffled":
@@ -75,6 +84,13 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         if not timers:
             raise Deadlock("nothing is ready and no timer is set: the run would wait for ever")
         self._clock.now = max(self._clock.now, timers[0].when())
+
+    def _watch(self) -> None:
+        now, began = self._moment
+        if now != self._clock.now:
+            self._moment = (self._clock.now, self.steps)
+        elif self.steps - began > MOST_AT_ONCE:
+            raise Livelock(f"{self.steps - began} callbacks ran at one moment: the run would be busy for ever")
 
     def _take_due(self) -> None:
         timers = self._timers

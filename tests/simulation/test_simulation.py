@@ -17,7 +17,7 @@ from tests.simulation.awaits import SLOW, every_await
 from tests.simulation.case import go, known, played
 from tests.simulation.hands import Hands
 from tests.simulation.life import Life, Options, Tally
-from tests.simulation.loop import Clock, Deadlock, SimulatedLoop
+from tests.simulation.loop import Clock, Deadlock, Livelock, SimulatedLoop
 from tests.simulation.store import CALM, FaultyStore, Ledger
 from tests.simulation.trouble import Trouble
 from tests.simulation.witness import Witness
@@ -42,7 +42,7 @@ def test_no_trouble_changes_how_a_run_ends(part: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("subject", ["parallel", "waiting", "mixed"])
+@pytest.mark.parametrize("subject", ["parallel", "waiting", "mixed", "alone"])
 def test_a_call_may_be_cancelled_at_any_await(subject: str) -> None:
     """It stops, is resumable, and ends as if nothing had happened; `python -m tests.simulation awaits` tries all."""
     total = Tally()
@@ -92,6 +92,18 @@ def test_a_run_that_would_wait_for_ever_is_told() -> None:
             loop.run_until_complete(waiting)
     finally:
         loop.close()
+
+
+def test_a_run_that_would_be_busy_for_ever_is_told() -> None:
+    """Where callbacks follow each other and no time passes, nothing will ever change."""
+    with simulated(Clock(), random.Random(0), "asked") as loop:
+
+        def busy() -> None:
+            loop.call_soon(busy)
+
+        busy()
+        with pytest.raises(Livelock, match="busy for ever"):
+            loop.run_until_complete(loop.create_future())
 
 
 # -- what is wrong is seen -------------------------------------------------------------------------------------------
