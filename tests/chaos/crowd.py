@@ -90,7 +90,16 @@ class Clock:
 
 
 class Crowd(NamedTuple):
-    """What a process says when all its runs are over."""
+    """What a process says when all its runs are over.
+
+    Attributes:
+        over: how many are over as they should be.
+        seconds: how long that took.
+        processor: how many seconds of its processor.
+        middle: how long a commit took, at most half of them longer,
+        longest: and one of a hundred.
+        megabytes: how much memory it had at most.
+    """
 
     over: int
     seconds: float
@@ -125,7 +134,6 @@ class Play:
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
-        self._pace = 0.0
 
     def cases(self, rounds: int) -> Iterable[str]:
         """Both kinds by turns, with fifty runs for each round, and ten thousand at most."""
@@ -142,7 +150,7 @@ class Play:
         tally = Tally()
         stored: set[str] = set()
         if how == "killed":
-            self._kill(folder, int(runs), chance)
+            _kill(folder, int(runs), chance)
             stored = recorded(folder / "runs.db")
         with Worker(advance, folder, int(runs)) as worker:
             assert worker.hear() == "begins"
@@ -154,14 +162,15 @@ class Play:
         _measure(tally, crowd, int(runs), calm=how == "calm")
         return tally
 
-    def _kill(self, folder: Path, runs: int, chance: random.Random) -> None:
-        """Kill a process while it advances a crowd: before all of them are over, and after some are stored."""
-        with Worker(advance, folder, runs) as worker:
-            assert worker.hear() == "begins"
-            enough = int(chance.uniform(0.05, 0.9) * runs * len(STEPS))
-            while steps_in(folder / "runs.db") < enough:
-                time.sleep(0.01)
-            worker.kill()
+
+def _kill(folder: Path, runs: int, chance: random.Random) -> None:
+    """Kill a process while it advances a crowd: before all of them are over, and after some steps are stored."""
+    with Worker(advance, folder, runs) as worker:
+        assert worker.hear() == "begins"
+        enough = int(chance.uniform(0.05, 0.9) * runs * len(STEPS))
+        while steps_in(folder / "runs.db") < enough:
+            time.sleep(0.01)
+        worker.kill()
 
 
 def _measure(tally: Tally, crowd: Crowd, runs: int, *, calm: bool) -> None:

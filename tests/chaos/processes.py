@@ -64,6 +64,16 @@ class Worker:
         except (EOFError, ConnectionResetError):
             return None
 
+    def heard(self) -> list[Any]:
+        """All that it has said and nobody has heard yet."""
+        words: list[Any] = []
+        while self._pipe.poll():
+            word = self.hear()
+            if word is None:
+                break
+            words.append(word)
+        return words
+
     def tell(self, word: object) -> None:
         """Say something to it."""
         self._pipe.send(word)

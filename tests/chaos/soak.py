@@ -3,8 +3,8 @@
 A case is `NUMBER SECONDS`. Three processes, each with four runs at a time, begin new runs of the eight graphs and take
 over those of the dead; two of them are killed again and again and replaced. The third one lives all the time: its
 memory, its threads and its open files must stay what they were, and so must the log and the file of the store, from
-which each run is deleted when it is over and was held against an undisturbed one. (How much of it there is, is looked
-up as Linux tells it, and nowhere else.)
+which each run is deleted when it is over and was held against an undisturbed one. (How much there is of all this, only
+Linux tells.)
 """
 
 from __future__ import annotations
@@ -155,6 +155,7 @@ class _Soak:
                 self._look_around(survivor, time.monotonic() + self._chance.uniform(*LIFE) / VICTIMS)
                 victims.rotate(self._chance.randrange(VICTIMS))
                 name, victim = victims.popleft()
+                self.tally.faults += [f"`{name}` says {word}" for word in victim.heard() if word != "here"]
                 victim.end()
                 self._dead.add(name)
                 self.tally.figures["kills"] += 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import itertools
 import random
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import apsw
@@ -18,6 +19,7 @@ from tests.chaos import crowd, memory, power, remove, soak, upgrade
 from tests.chaos.campaign import Tally, main
 from tests.chaos.faults import FAULTS, Disk, Nth
 from tests.chaos.power import Image
+from tests.chaos.processes import Worker
 from tests.chaos.workers import Guarded
 from tests.kill.inline import go_on
 
@@ -156,3 +158,18 @@ def test_a_run_that_is_half_deleted_is_seen(quick_path: Path) -> None:
     assert full.look("now") is True
     told = [fault.partition(", and there")[0] for fault in full.tally.faults]
     assert told == ["now the runs ['trip-done'] are others", f"now a part of run `{full.run_id}` is gone"]
+
+
+def speaks_and_fails(pipe: Connection) -> None:
+    """Say something, then fail."""
+    pipe.send("here")
+    raise ValueError("no such thing")
+
+
+def test_what_a_process_says_before_it_is_killed_is_heard() -> None:
+    """Its error too, though nobody waited for it."""
+    with Worker(speaks_and_fails) as worker:
+        words = worker.heard()
+        while len(words) < 2:
+            words += worker.heard()
+    assert (words[0], words[1][0], "no such thing" in words[1][1]) == ("here", "bug", True)
