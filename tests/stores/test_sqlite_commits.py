@@ -145,7 +145,7 @@ async def test_a_loop_that_closed_does_not_stop_the_writer(store: SQLiteStore, d
         loop = asyncio.new_event_loop()
         coroutine = store.append(lease, line(1))
         loop.call_soon(lambda: coroutine.send(None))
-        loop.call_soon(loop.stop)
+        loop.call_soon(lambda: loop.call_soon(loop.stop))  # what one turn writes is handed over at its end
         loop.run_forever()
         loop.close()
         coroutine.close()
