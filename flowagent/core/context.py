@@ -11,14 +11,13 @@ import hashlib
 import inspect
 from collections.abc import Awaitable, Callable
 from decimal import Decimal
-from typing import Any, Generic, ParamSpec, Self, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, cast, overload
 
 from pydantic import ConfigDict
 from pydantic_core import from_json, to_json
 from typing_extensions import TypeVar
 
 from flowagent.core.accounts import amounts_asked
-from flowagent.core.events import Event
 from flowagent.core.facts import Failure
 from flowagent.core.fields import Codec, codec_of, text_of
 from flowagent.core.memos import about_step, step_begun, step_done
@@ -27,6 +26,9 @@ from flowagent.core.secret import opened, unsealed
 from flowagent.core.signatures import hints_of
 from flowagent.core.usage import Usage
 from flowagent.errors import FlowAgentError, UnstorableError
+
+if TYPE_CHECKING:
+    from flowagent.core.events import Event
 
 DepsT_co = TypeVar("DepsT_co", covariant=True, default=object)
 StateT_co = TypeVar("StateT_co", covariant=True, default=object)

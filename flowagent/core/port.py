@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from flowagent.core.accounts import Amounts
-from flowagent.core.events import Event
 from flowagent.core.usage import Usage
+
+if TYPE_CHECKING:
+    from flowagent.core.events import Event
 
 T = TypeVar("T")
 
