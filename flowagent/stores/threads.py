@@ -147,6 +147,8 @@ class Threads:
         elif (gathered := self._gathered.get(loop)) is not None:
             gathered.append(job)
         else:
+            for gone in [other for other in self._gathered if other.is_closed()]:
+                del self._gathered[gone]  # it closed in the middle of its turn: nobody waits there any more
             self._gathered[loop] = [job]
             loop.call_soon(self._hand_over_gathered, loop)
         return job.outcome()

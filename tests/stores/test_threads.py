@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
-from collections.abc import Callable, Sequence
+import weakref
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import cast
 
 import pytest
 
@@ -63,6 +66,27 @@ async def test_what_is_queued_is_done_before_the_end() -> None:
     await asyncio.to_thread(old.join, PATIENCE)
     assert not old.is_alive()
     assert sorted(done) == [0, 1, 2, 3, 4, 5]
+
+
+async def test_what_a_loop_gathered_that_closed_in_its_turn_is_forgotten() -> None:
+    """Nobody waits for it, and neither the loop nor its jobs are kept."""
+    threads = Threads("test", most=1, together=call_each)
+    called: list[str] = []
+
+    def leave() -> weakref.ref[object]:
+        loop = asyncio.new_event_loop()
+        asked: list[Awaitable[None]] = []
+        loop.call_soon(lambda: asked.append(threads.do(Call(lambda: called.append("lost")), gathers=True)))
+        loop.call_soon(loop.stop)
+        loop.run_forever()
+        loop.close()
+        cast("Coroutine[None, None, None]", asked[0]).close()
+        return weakref.ref(loop)
+
+    gone = await asyncio.to_thread(leave)
+    await threads.do(Call(lambda: called.append("done")), gathers=True)
+    gc.collect()
+    assert (called, gone()) == (["done"], None)
 
 
 class Large(Call[None]):
