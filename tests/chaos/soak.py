@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from flowagent.core.loops import run_blocking
+from flowagent.core.records import RunInfo
 from flowagent.errors import AnswerError, RunConflict
 from flowagent.stores import SQLiteStore
 from tests.chaos import memory
@@ -173,29 +174,34 @@ class _Soak:
     def _audit(self) -> None:
         """Hold each run that is over against an undisturbed one, and delete it."""
         for info in run_blocking(self._store.runs(statuses=["completed"])):
-            self.tally.figures["runs"] += 1
-            self.tally.figures["of the dead"] += info.run_id.partition(".")[0] in self._dead
-            wrong = [*self._wrong(info.run_id, info.graph, info.epoch)]
-            self.tally.faults += [f"run `{info.run_id}` ({info.graph}): {fault}" for fault in wrong]
+            path, aside = self._folder / "effects" / info.run_id, self._folder / "aside"
+            lines = [line.replace(f" {info.run_id}/", f" {RUN}/") for line in lines_of(path)]
+            wrong = list(self._wrong(info, lines))
             # In this order: who took it for one that is left may begin it anew as soon as it is deleted.
-            (self._folder / "effects" / info.run_id).unlink()
-            run_blocking(self._store.delete(info.run_id))
+            path.rename(aside)
+            try:
+                run_blocking(self._store.delete(info.run_id))
+            except RunConflict:  # It is over, and its process has not let go of it yet.
+                aside.rename(path)
+                continue
+            self._count(info, lines)
+            self.tally.faults += [f"run `{info.run_id}` ({info.graph}): {fault}" for fault in wrong]
 
-    def _wrong(self, run_id: str, subject: str, epochs: int) -> Iterable[str]:
-        reference = reference_of(subject)
-        found = seen_in(self._store, subject, run_id)
-        now = journal_of(found.model_copy(update={"dot": found.dot.replace(run_id, RUN)}))
-        lines = [line.replace(f" {run_id}/", f" {RUN}/") for line in lines_of(self._folder / "effects" / run_id)]
+    def _wrong(self, info: RunInfo, lines: list[str]) -> Iterable[str]:
+        reference = reference_of(info.graph)
+        found = seen_in(self._store, info.graph, info.run_id)
+        now = journal_of(found.model_copy(update={"dot": found.dot.replace(info.run_id, RUN)}))
         yield from checks.of_store(now, None)
         yield from checks.of_end(now, reference)
         yield from checks.of_calls(lines, [], None, now, reference)
-        times = Counter(lines)
-        self.tally.figures["calls"] += len(lines)
-        self.tally.figures["repeated"] += len(lines) - len(times)
-        # Each owner calls a task once at most.
-        yield from (
-            f"`{line}` was called {count} times by {epochs} owners" for line, count in times.items() if count > epochs
-        )
+        for line, times in Counter(lines).items():
+            if times > info.epoch:  # Each owner calls a task once at most.
+                yield f"`{line}` was called {times} times by {info.epoch} owners"
+
+    def _count(self, info: RunInfo, lines: list[str]) -> None:
+        of_dead = info.run_id.partition(".")[0] in self._dead
+        repeated = len(lines) - len(set(lines))
+        self.tally.figures.update({"runs": 1, "of the dead": of_dead, "calls": len(lines), "repeated": repeated})
 
     def finish(self) -> None:
         """Bring what is left to its end, and judge what grew."""
