@@ -17,13 +17,16 @@ T = TypeVar("T")
 class Flights(Generic[T]):
     """The attempts in flight, those that have landed, and the engine that waits until one does.
 
-    All of it happens on one loop, and so in turn.
+    All of it happens on one loop, and so in turn. Most runs that there are at one time wait for something: what they do
+    not need meanwhile is not there.
     """
+
+    __slots__ = ("_called_off", "_flying", "_landed", "_wake")
 
     def __init__(self) -> None:
         self._flying: dict[Task, asyncio.Task[T]] = {}
-        self._called_off: set[Task] = set()
-        self._landed: deque[tuple[Task, asyncio.Task[T]]] = deque()
+        self._called_off: set[Task] | None = None
+        self._landed: deque[tuple[Task, asyncio.Task[T]]] | None = None
         self._wake: asyncio.Future[None] | None = None
 
     def __bool__(self) -> bool:
@@ -39,6 +42,8 @@ class Flights(Generic[T]):
         flight.add_done_callback(lambda landed: self._land(task, landed))
 
     def _land(self, task: Task, flight: asyncio.Task[T]) -> None:
+        if self._landed is None:
+            self._landed = deque()
         self._landed.append((task, flight))
         self.wake()
 
@@ -73,19 +78,22 @@ class Flights(Generic[T]):
         while self._landed:
             task, flight = self._landed.popleft()
             self._flying.pop(task, None)
-            self._called_off.discard(task)
+            if self._called_off is not None:
+                self._called_off.discard(task)
             yield task, flight
+        self._landed = None
 
     def call_off(self, *, again: bool) -> None:
         """Cancel what is in flight; what is being called off already only if it is to be done `again`."""
+        before = self._called_off or set()
+        self._called_off = {*before, *self._flying}
         for task, flight in self._flying.items():
-            if again or task not in self._called_off:
-                self._called_off.add(task)
+            if again or task not in before:
                 flight.cancel()
 
     def is_calling_off(self, task: Task) -> bool:
         """Whether an attempt is being cancelled by us."""
-        return task in self._called_off
+        return self._called_off is not None and task in self._called_off
 
     async def all_landed(self) -> None:
         """Wait until nothing is in flight."""

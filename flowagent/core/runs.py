@@ -91,21 +91,11 @@ async def _start_anew(
 ) -> Run[Any]:
     """Start a run that the store does not know."""
     values, data = place.topology.schema.start(given, key=run_id)
-    shape = shape_of(place.topology)
-    started: dict[str, Any] = {
-        "graph": place.topology.name,
-        "fingerprint": fingerprint(shape),
-        "shape": shape,
-        "versions": _versions(),
-    }
-    if by.carried:
-        started["carried"] = by.carried
-    body = journal.plain(time.time(), **started)[:-1] + b',"input":' + journal.fields_json(data) + b"}"
     try:
         lease = await place.store.create(
             run_id,
             place.topology.name,
-            [Record(0, "started", body)],
+            [Record(0, "started", _started(place.topology, data, by))],
             blocking=loops.own_loop.get(),
             durable=options.durability == "step",
         )
@@ -113,9 +103,18 @@ async def _start_anew(
         found = await known(place.store, run_id)  # somebody was faster by a moment
         assert found is not None, "a store that says a run exists knows it"
         return await _start_again(place, found, given, options, by)
+    del data  # a run may wait for long, and many at once
     machine = Machine(place.topology, values, on_failure=options.on_failure)
     machine.begin()
     return await _drive(place, machine, lease, options, by, resumed=False, weight=(0, 0))
+
+
+def _started(topology: Topology, data: Mapping[str, bytes], by: Heard) -> bytes:
+    """The first record of a run: what is run, by which versions, with what input."""
+    shape = shape_of(topology)
+    facts = {"graph": topology.name, "fingerprint": fingerprint(shape), "shape": shape, "versions": _versions()}
+    carried = {"carried": by.carried} if by.carried else {}
+    return journal.plain(time.time(), **facts, **carried)[:-1] + b',"input":' + journal.fields_json(data) + b"}"
 
 
 async def _start_again(
