@@ -154,7 +154,7 @@ class Engine:
                 return
             machine.take(task)
             if task.closing:
-                self._after(task, self._settler.close(task))
+                self.after(task, self._settler.close(task))
             elif place.has_items and task.index is None:
                 machine.open_items(task)
             elif is_alone and place.runs_inline and self._own_loop:
@@ -163,9 +163,9 @@ class Engine:
                 if not self._asks_router_next():
                     return
             elif place.child is not None:
-                self._after(task, self._settler.open(task))
+                self.after(task, self._settler.open(task))
             elif isinstance(place.node, GateNode):
-                self._after(task, self._settler.pass_gate(task))
+                self.after(task, self._settler.pass_gate(task))
             else:
                 await self._launch(task)
 
@@ -270,7 +270,7 @@ class Engine:
                 await self._flights.landing(self._seconds_left())
         except TimeoutError:
             await self._stop_at("limit", reasons.seconds_used_up(self.limits))
-        if self._cancel_asked and self._stopped is None:
+        if self._cancel_asked:  # even if it was stopping already: what is in flight may take as long as it likes then
             await self._stop_at("cancelled", "somebody asked to cancel it")
         self._settle_landed()
 
@@ -295,7 +295,7 @@ class Engine:
         if outcome.stopped and not outcome.paused:
             self._stop_short(task, outcome.stopped)
         else:
-            self._after(task, self._settler.settle(outcome))
+            self.after(task, self._settler.settle(outcome))
         if account is not None:
             self.purse.close(task, account)
 
@@ -305,7 +305,7 @@ class Engine:
             self._stopped, self.reason = "limit", reasons.no_room(why, task)
         self._put_back(task, "was stopped by a limit")
 
-    def _after(self, task: Task, delay: float | None) -> None:
+    def after(self, task: Task, delay: float | None) -> None:
         """A task was settled; `delay` is the wait before its next attempt, if there is one."""
         if delay is None:
             return

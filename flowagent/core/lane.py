@@ -37,8 +37,8 @@ class Port(Protocol):
         """Whether a task may start now."""
         ...
 
-    def fly(self, task: Task, delay: float) -> None:
-        """Attempt a task (again) beside the loop, after a wait in seconds."""
+    def after(self, task: Task, delay: float) -> None:
+        """A task was settled; `delay` is the wait before its next attempt."""
         ...
 
     async def wait_here(self, waiting: Waiting, context: contextvars.Context, outcome: Outcome) -> bool:
@@ -112,7 +112,7 @@ class Lane:
         """The only task that may start after one that did not become the next by itself, if there is just one."""
         machine = self._machine
         if delay is not None:
-            self._port.fly(task, delay)
+            self._port.after(task, delay)
             return None
         if len(machine.ready) != 1 or machine.failing or machine.ready[0].status != "ready":
             return None
