@@ -111,6 +111,7 @@ class Engine:
             StoreError: the store cannot save; what was stored is resumable.
         """
         self.lease.on_cancel = self._wake_from_anywhere()
+        self._foreground.enter()
         self._tell_start(resumed=resumed)
         try:
             status = await self._go_on()
@@ -215,22 +216,31 @@ class Engine:
         loop, recorder, foreground, task = asyncio.get_running_loop(), self._recorder, self._foreground, outcome.task
         saving = loop.create_task(recorder.flush()) if recorder.pending and recorder.is_ahead else None
         left = self._seconds_left()
-        timer = None if left is None else loop.call_later(left, foreground.call_off)
+        timer = None if left is None else loop.call_later(left, self._run_out)
         began = time.perf_counter()
         outcome.returned, outcome.error = await foreground.rest(waiting, context)
         outcome.seconds = time.perf_counter() - began
         if timer is not None:
             timer.cancel()
-        if saving is not None:
-            await saving
+        leaving = foreground.leaving
+        try:
+            if saving is not None:
+                await saving
+        except asyncio.CancelledError as error:
+            leaving = error  # what the call gave counts all the same
         if foreground.is_cut_off:
             self._put_back(task, "was cancelled")
         self._stop_if_asked()
-        if foreground.is_leaving:
+        if leaving is not None:
             if not foreground.is_cut_off:
                 self._settle(outcome)
-            raise asyncio.CancelledError
+            raise leaving
         return not foreground.is_cut_off
+
+    def _run_out(self) -> None:
+        """Call off the call that is awaited: the seconds are used up by the loop's clock, which may be a coarse one."""
+        self._deadline = time.monotonic()
+        self._foreground.call_off()
 
     def _stop_if_asked(self) -> None:
         """Nothing starts any more when somebody has asked to cancel, or the seconds are used up."""
