@@ -8,9 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import sys
 from collections.abc import Callable, Coroutine, Generator
 from types import CoroutineType, coroutine
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
+
+_GROUPS_FORGET: Final = sys.version_info < (3, 13)
+"""Whether an `asyncio.TaskGroup` does not take back that it cancelled the task that waits for it at its end.
+
+Nobody can tell that from somebody else's cancellation later, so we take it back for it. (CPython's issue 116720.)
+"""
+
+_ASKED: Final = "_parent_cancel_requested"
+"""Where such a group notes that it has cancelled its task."""
 
 
 class Waiting(NamedTuple):
@@ -26,7 +36,7 @@ def begun(call: Callable[[Any], Coroutine[Any, Any, Any]], given: Any) -> Any:
     if not isinstance(work, CoroutineType):
         work = _awaited(work)  # what is only marked as async may give anything that can be awaited
     try:
-        return Waiting(work, work.send(None))
+        return Waiting(work, work.send(None))  # pyright: ignore[reportUnknownMemberType]
     except StopIteration as done:
         return done.value
 
@@ -96,8 +106,6 @@ class Foreground:
                 context.run(work.close)
                 raise
             except BaseException as error:  # noqa: BLE001  # cancellation, or what the thing that it waited for raised
-                if isinstance(error, asyncio.CancelledError):
-                    self._thrown = error
                 step, value = work.throw, error
             else:
                 step = work.send
@@ -106,4 +114,18 @@ class Foreground:
             except StopIteration as done:
                 return done.value
             finally:
+                if isinstance(value, asyncio.CancelledError):
+                    self._note_thrown(value)
                 del step, value  # an error refers to this frame
+
+    def _note_thrown(self, error: asyncio.CancelledError) -> None:
+        """Remember what the task was cancelled with, unless a group of tasks did it to wake it at the group's end."""
+        place = error.__traceback__
+        if _GROUPS_FORGET and self._task is not None and place is not None:
+            frame = place.tb_frame  # the last that it came through: who has caught it
+            group = frame.f_locals.get("self") if frame.f_code is asyncio.TaskGroup.__aexit__.__code__ else None
+            if getattr(group, _ASKED, False):
+                setattr(group, _ASKED, False)
+                self._task.uncancel()
+                return
+        self._thrown = error

@@ -87,6 +87,75 @@ async def test_a_node_that_cancels_its_own_task_cancels_the_caller(turns: int) -
     assert (await line(desperate).load("r", store=store)).status == "cancelled"
 
 
+async def bad() -> None:
+    """A member of a group that fails."""
+    await asyncio.sleep(0)
+    raise ValueError("bad")
+
+
+async def test_a_group_whose_member_fails_at_its_end_cancels_nobody() -> None:
+    """It cancels its task, to wake it, and before Python 3.13 never takes that back: the next node is called, too."""
+
+    async def catches(state: Seen) -> Update:
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(bad())
+        except ExceptionGroup as errors:
+            return {"seen": [str(error) for error in errors.exceptions]}
+        raise AssertionError("it did not fail")
+
+    async def after(state: Seen) -> Update:
+        await asyncio.sleep(0)
+        return {"seen": [*state.seen, "after"]}
+
+    run = await line(catches, after).run()
+    me = asyncio.current_task()
+    assert (run.state.seen, me and me.cancelling()) == (["bad", "after"], 0)
+
+
+async def test_a_group_that_fails_in_a_node_makes_it_fail() -> None:
+    """What comes of it is the node's failure, whether the group is in a node of this run or of one inside it."""
+
+    async def fails(state: Seen) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(bad())
+
+    async def holds(state: Seen) -> None:
+        await line(fails).run()
+
+    for node in (fails, holds):
+        with pytest.raises(RunFailed) as failed:
+            await line(node).run()
+        assert failed.value.run.status == "failed"
+    me = asyncio.current_task()
+    assert me is not None
+    assert me.cancelling() == 0
+
+
+async def test_a_caller_that_is_cancelled_while_a_group_ends_is_told() -> None:
+    """Though the group's members fail because of it, which asyncio holds for the more important."""
+    entered, store = asyncio.Event(), MemoryStore()
+
+    async def unclean() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise ValueError("bad")
+
+    async def groups(state: Seen) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(unclean())
+            entered.set()
+
+    running = asyncio.ensure_future(line(groups).run(store=store, run_id="r"))
+    await entered.wait()
+    await asyncio.sleep(0)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert (await line(groups).load("r", store=store)).status == "cancelled"
+
+
 async def test_what_was_cancelled_and_failed_of_it_is_not_tried_again() -> None:
     """A client that cannot be closed makes an error of the cancellation, which its `retry` would allow."""
     entered, store = asyncio.Event(), MemoryStore()
