@@ -308,7 +308,7 @@ def call_inline(
     is_interrupted: Callable[[], bool], context: contextvars.Context, call: Callable[[Any], Any], given: Any
 ) -> tuple[Any, BaseException | None]:
     """What a function gives or raises when it is called on the loop's own thread, in its own context."""
-    inline.running = True
+    before, inline.running = inline.running, True
     try:
         return context.run(call, given), None
     except KeyboardInterrupt as error:
@@ -318,7 +318,7 @@ def call_inline(
     except BaseException as error:  # noqa: BLE001  # a node may raise anything; it becomes the task's failure
         return None, error
     finally:
-        inline.running = False
+        inline.running = before
 
 
 async def wait_again(task: Task, delay: float) -> Outcome:

@@ -72,11 +72,14 @@ def _on_own_loop(work: Coroutine[Any, Any, T]) -> T:
         with _ctrl_c(lambda: (stop.set(), loop.call_soon_threadsafe(task.cancel))), woken_by_ctrl_c(loop):
             try:
                 # Not Runner.run: its handler for Ctrl-C cannot be told from somebody's cancel().
-                return loop.run_until_complete(task)
+                value = loop.run_until_complete(task)
             except asyncio.CancelledError:
                 if stop.is_set():
                     raise KeyboardInterrupt from None
                 raise
+            if stop.is_set():  # and it came to its end all the same, before anything could see that
+                raise KeyboardInterrupt
+            return value
 
 
 @contextlib.contextmanager
@@ -133,13 +136,13 @@ class _ctrl_c:  # noqa: N801  # reads as a statement
             raise KeyboardInterrupt
 
 
-class _Inline:
-    """Whether a sync node runs on the loop's own thread just now."""
+class _Inline(threading.local):
+    """Whether a sync node runs on the loop's own thread just now; of each thread, as a node may run a graph on another.
 
-    __slots__ = ("running",)
+    (What one of them calls there would else say for all that nothing runs any more, and Ctrl-C would wait.)
+    """
 
-    def __init__(self) -> None:
-        self.running = False
+    running = False
 
 
 inline = _Inline()
