@@ -20,6 +20,7 @@ from flowagent.core.flights import Flights
 from flowagent.core.foreground import Foreground, Waiting
 from flowagent.core.lane import Lane
 from flowagent.core.listening import NOTHING_CARRIED, Hears
+from flowagent.core.loops import inline_here
 from flowagent.core.machine import Machine
 from flowagent.core.nodes import GateNode
 from flowagent.core.policies import Durability, Limits
@@ -78,6 +79,7 @@ class Engine:
         self.limits = limits
         self.clock = clock
         self.is_interrupted = is_interrupted
+        self.inline = inline_here()
         self.keeps_questions = keeps_questions
         self.keeps_secrets = bool(getattr(store, "keeps_secrets", False))
         self.has_executed = False

@@ -136,13 +136,19 @@ class _ctrl_c:  # noqa: N801  # reads as a statement
             raise KeyboardInterrupt
 
 
-class _Inline(threading.local):
-    """Whether a sync node runs on the loop's own thread just now; of each thread, as a node may run a graph on another.
+class Inline:
+    """Whether a function runs on the loop's own thread just now."""
 
-    (What one of them calls there would else say for all that nothing runs any more, and Ctrl-C would wait.)
-    """
+    __slots__ = ("running",)
 
-    running = False
+    def __init__(self) -> None:
+        self.running = False
 
 
-inline = _Inline()
+inline = Inline()
+"""Of the main thread, which alone has signals."""
+
+
+def inline_here() -> Inline:
+    """That of this thread: a node may run a graph on another one, which must not say that it is over itself."""
+    return inline if threading.current_thread() is threading.main_thread() else Inline()
