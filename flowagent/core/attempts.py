@@ -18,7 +18,7 @@ from flowagent.core.context import Context
 from flowagent.core.events import Event, TaskStarted, Warned
 from flowagent.core.facts import Question
 from flowagent.core.fields import codec_of
-from flowagent.core.loops import inline
+from flowagent.core.loops import Inline
 from flowagent.core.nodes import Function
 from flowagent.core.port import FromThread, OutOfBounds, Port
 from flowagent.core.scope import Task
@@ -297,7 +297,9 @@ def run_inline(engine: Engine, task: Task, item: Any) -> Outcome:
     arguments, view, attempt = prepared(engine, task, function, item, is_inline=True)
     context = engine.teller.started(task, contextvars.copy_context())
     started = time.perf_counter()
-    returned, error = call_inline(engine.is_interrupted, context, lambda given: function.call(*given), arguments)
+    returned, error = call_inline(
+        engine.inline, engine.is_interrupted, context, lambda given: function.call(*given), arguments
+    )
     outcome = Outcome(task, time.perf_counter() - started, returned, error, view=view)
     if attempt is not None:
         attempt.close(outcome)
@@ -305,10 +307,14 @@ def run_inline(engine: Engine, task: Task, item: Any) -> Outcome:
 
 
 def call_inline(
-    is_interrupted: Callable[[], bool], context: contextvars.Context, call: Callable[[Any], Any], given: Any
+    here: Inline,
+    is_interrupted: Callable[[], bool],
+    context: contextvars.Context,
+    call: Callable[[Any], Any],
+    given: Any,
 ) -> tuple[Any, BaseException | None]:
     """What a function gives or raises when it is called on the loop's own thread, in its own context."""
-    inline.running = True
+    before, here.running = here.running, True
     try:
         return context.run(call, given), None
     except KeyboardInterrupt as error:
@@ -318,7 +324,7 @@ def call_inline(
     except BaseException as error:  # noqa: BLE001  # a node may raise anything; it becomes the task's failure
         return None, error
     finally:
-        inline.running = False
+        here.running = before
 
 
 async def wait_again(task: Task, delay: float) -> Outcome:

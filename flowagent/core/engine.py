@@ -20,6 +20,7 @@ from flowagent.core.flights import Flights
 from flowagent.core.foreground import Foreground, Waiting
 from flowagent.core.lane import Lane
 from flowagent.core.listening import NOTHING_CARRIED, Hears
+from flowagent.core.loops import inline_here
 from flowagent.core.machine import Machine
 from flowagent.core.nodes import GateNode
 from flowagent.core.policies import Durability, Limits
@@ -78,6 +79,7 @@ class Engine:
         self.limits = limits
         self.clock = clock
         self.is_interrupted = is_interrupted
+        self.inline = inline_here()
         self.keeps_questions = keeps_questions
         self.keeps_secrets = bool(getattr(store, "keeps_secrets", False))
         self.has_executed = False
@@ -111,6 +113,7 @@ class Engine:
             StoreError: the store cannot save; what was stored is resumable.
         """
         self.lease.on_cancel = self._wake_from_anywhere()
+        self._foreground.enter()
         self._tell_start(resumed=resumed)
         try:
             status = await self._go_on()
@@ -154,7 +157,7 @@ class Engine:
                 return
             machine.take(task)
             if task.closing:
-                self._after(task, self._settler.close(task))
+                self.after(task, self._settler.close(task))
             elif place.has_items and task.index is None:
                 machine.open_items(task)
             elif is_alone and place.runs_inline and self._own_loop:
@@ -163,9 +166,9 @@ class Engine:
                 if not self._asks_router_next():
                     return
             elif place.child is not None:
-                self._after(task, self._settler.open(task))
+                self.after(task, self._settler.open(task))
             elif isinstance(place.node, GateNode):
-                self._after(task, self._settler.pass_gate(task))
+                self.after(task, self._settler.pass_gate(task))
             else:
                 await self._launch(task)
 
@@ -215,22 +218,31 @@ class Engine:
         loop, recorder, foreground, task = asyncio.get_running_loop(), self._recorder, self._foreground, outcome.task
         saving = loop.create_task(recorder.flush()) if recorder.pending and recorder.is_ahead else None
         left = self._seconds_left()
-        timer = None if left is None else loop.call_later(left, foreground.call_off)
+        timer = None if left is None else loop.call_later(left, self._run_out)
         began = time.perf_counter()
         outcome.returned, outcome.error = await foreground.rest(waiting, context)
         outcome.seconds = time.perf_counter() - began
         if timer is not None:
             timer.cancel()
-        if saving is not None:
-            await saving
+        leaving = foreground.leaving
+        try:
+            if saving is not None:
+                await saving
+        except asyncio.CancelledError as error:
+            leaving = error  # what the call gave counts all the same
         if foreground.is_cut_off:
             self._put_back(task, "was cancelled")
         self._stop_if_asked()
-        if foreground.is_leaving:
+        if leaving is not None:
             if not foreground.is_cut_off:
                 self._settle(outcome)
-            raise asyncio.CancelledError
+            raise leaving
         return not foreground.is_cut_off
+
+    def _run_out(self) -> None:
+        """Call off the call that is awaited: the seconds are used up by the loop's clock, which may be a coarse one."""
+        self._deadline = time.monotonic()
+        self._foreground.call_off()
 
     def _stop_if_asked(self) -> None:
         """Nothing starts any more when somebody has asked to cancel, or the seconds are used up."""
@@ -270,7 +282,7 @@ class Engine:
                 await self._flights.landing(self._seconds_left())
         except TimeoutError:
             await self._stop_at("limit", reasons.seconds_used_up(self.limits))
-        if self._cancel_asked and self._stopped is None:
+        if self._cancel_asked:  # even if it was stopping already: what is in flight may take as long as it likes then
             await self._stop_at("cancelled", "somebody asked to cancel it")
         self._settle_landed()
 
@@ -295,7 +307,7 @@ class Engine:
         if outcome.stopped and not outcome.paused:
             self._stop_short(task, outcome.stopped)
         else:
-            self._after(task, self._settler.settle(outcome))
+            self.after(task, self._settler.settle(outcome))
         if account is not None:
             self.purse.close(task, account)
 
@@ -305,7 +317,7 @@ class Engine:
             self._stopped, self.reason = "limit", reasons.no_room(why, task)
         self._put_back(task, "was stopped by a limit")
 
-    def _after(self, task: Task, delay: float | None) -> None:
+    def after(self, task: Task, delay: float | None) -> None:
         """A task was settled; `delay` is the wait before its next attempt, if there is one."""
         if delay is None:
             return

@@ -8,9 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import sys
 from collections.abc import Callable, Coroutine, Generator
-from types import coroutine
-from typing import Any, NamedTuple
+from types import CoroutineType, coroutine
+from typing import Any, Final, NamedTuple
+
+_GROUPS_FORGET: Final = sys.version_info < (3, 13)
+"""Whether an `asyncio.TaskGroup` does not take back that it cancelled the task that waits for it at its end.
+
+Nobody can tell that from somebody else's cancellation later, so we take it back for it. (CPython's issue 116720.)
+"""
+
+_ASKED: Final = "_parent_cancel_requested"
+"""Where such a group notes that it has cancelled its task."""
 
 
 class Waiting(NamedTuple):
@@ -22,30 +32,17 @@ class Waiting(NamedTuple):
 
 def begun(call: Callable[[Any], Coroutine[Any, Any, Any]], given: Any) -> Any:
     """Call an async function: what it returns, if it need not wait for anything, else a `Waiting`."""
-    work = call(given)
+    work: Any = call(given)
+    if not isinstance(work, CoroutineType):
+        work = _awaited(work)  # what is only marked as async may give anything that can be awaited
     try:
-        return Waiting(work, work.send(None))
+        return Waiting(work, work.send(None))  # pyright: ignore[reportUnknownMemberType]
     except StopIteration as done:
         return done.value
 
 
-@coroutine
-def _rest_of(waiting: Waiting, context: contextvars.Context) -> Generator[Any, Any, Any]:
-    """Await the rest of a call, each stretch of it in the context that it began in."""
-    work, awaited = waiting
-    try:
-        while True:
-            try:
-                value = yield awaited
-            except GeneratorExit:
-                context.run(work.close)
-                raise
-            except BaseException as error:  # noqa: BLE001  # cancellation, or what the thing that it waited for raised
-                awaited = context.run(work.throw, error)
-            else:
-                awaited = context.run(work.send, value)
-    except StopIteration as done:
-        return done.value
+async def _awaited(work: Any) -> Any:
+    return await work
 
 
 class Foreground:
@@ -56,14 +53,22 @@ class Foreground:
 
     Attributes:
         is_cut_off: whether the last call was cancelled, by us or by somebody else, and ended because of that.
-        is_leaving: whether somebody else cancelled the task meanwhile, and so waits for it to end.
+        leaving: what the last call was cancelled with, if somebody else cancelled the task and so waits for it to end.
+            It is to be raised as it is: some who cancel know their own by its message.
     """
 
     def __init__(self) -> None:
         self.is_cut_off = False
-        self.is_leaving = False
+        self.leaving: asyncio.CancelledError | None = None
         self._task: asyncio.Task[Any] | None = None
+        self._before = 0
         self._asked = 0
+        self._thrown: asyncio.CancelledError | None = None
+
+    def enter(self) -> None:
+        """Note how often the task has been asked to end by now, before any call of ours has begun."""
+        task = asyncio.current_task()
+        self._before = 0 if task is None else task.cancelling()
 
     def call_off(self) -> None:
         """Cancel the call that is awaited, if there is one; called on the loop."""
@@ -75,15 +80,52 @@ class Foreground:
         """Await the rest of a call: what it returns, or what it raises."""
         self._task = task = asyncio.current_task()
         assert task is not None, "a coroutine that waits is in a task; this is a bug in flowagent"
-        before, error = task.cancelling(), None
+        ended_so = False
         try:
-            return await _rest_of(waiting, context), None
-        except BaseException as raised:  # noqa: BLE001  # a node may raise anything; it becomes the task's failure
-            error = raised
-            return None, raised
+            return await self._rest_of(waiting, context), None
+        except BaseException as error:  # noqa: BLE001  # a node may raise anything; it becomes the task's failure
+            ended_so = isinstance(error, asyncio.CancelledError)
+            return None, error
         finally:
             asked, self._asked, self._task = self._asked, 0, None
-            self.is_cut_off = task.cancelling() > before and isinstance(error, asyncio.CancelledError)
+            self.is_cut_off = ended_so and task.cancelling() > self._before
             for _ in range(asked):
                 task.uncancel()
-            self.is_leaving = task.cancelling() > before
+            is_leaving = task.cancelling() > self._before
+            self.leaving = (self._thrown or asyncio.CancelledError()) if is_leaving else None
+            self._thrown = None
+
+    @coroutine
+    def _rest_of(self, waiting: Waiting, context: contextvars.Context) -> Generator[Any, Any, Any]:
+        """Await the rest of a call, each stretch of it in the context that it began in."""
+        work, awaited = waiting
+        while True:
+            try:
+                value = yield awaited
+            except GeneratorExit:
+                context.run(work.close)
+                raise
+            except BaseException as error:  # noqa: BLE001  # cancellation, or what the thing that it waited for raised
+                step, value = work.throw, error
+            else:
+                step = work.send
+            try:  # not while the error is being handled: whatever the call raises later has nothing to do with it
+                awaited = context.run(step, value)
+            except StopIteration as done:
+                return done.value
+            finally:
+                if isinstance(value, asyncio.CancelledError):
+                    self._note_thrown(value)
+                del step, value  # an error refers to this frame
+
+    def _note_thrown(self, error: asyncio.CancelledError) -> None:
+        """Remember what the task was cancelled with, unless a group of tasks did it to wake it at the group's end."""
+        place = error.__traceback__
+        if _GROUPS_FORGET and self._task is not None and place is not None:
+            frame = place.tb_frame  # the last that it came through: who has caught it
+            group = frame.f_locals.get("self") if frame.f_code is asyncio.TaskGroup.__aexit__.__code__ else None
+            if getattr(group, _ASKED, False):
+                setattr(group, _ASKED, False)
+                self._task.uncancel()
+                return
+        self._thrown = error

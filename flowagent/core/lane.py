@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 from flowagent.core.attempts import Outcome, call_inline
 from flowagent.core.foreground import Waiting
-from flowagent.core.loops import own_loop
+from flowagent.core.loops import Inline, own_loop
 from flowagent.core.machine import Machine
 from flowagent.core.recorder import Recorder
 from flowagent.core.scope import Task
@@ -30,6 +30,7 @@ class Port(Protocol):
     """What the lane needs of the engine."""
 
     teller: Teller
+    inline: Inline
     is_interrupted: Callable[[], bool]
     has_executed: bool
 
@@ -37,8 +38,8 @@ class Port(Protocol):
         """Whether a task may start now."""
         ...
 
-    def fly(self, task: Task, delay: float) -> None:
-        """Attempt a task (again) beside the loop, after a wait in seconds."""
+    def after(self, task: Task, delay: float) -> None:
+        """A task was settled; `delay` is the wait before its next attempt."""
         ...
 
     async def wait_here(self, waiting: Waiting, context: contextvars.Context, outcome: Outcome) -> bool:
@@ -75,7 +76,7 @@ class Lane:
         """
         port, machine, settler, recorder = self._port, self._machine, self._settler, self._recorder
         teller, clock, is_interrupted, takes_sync = port.teller, time.perf_counter, port.is_interrupted, self._own_loop
-        is_heard, place, variables = teller.is_heard, task.place, self._variables()
+        is_heard, here, place, variables = teller.is_heard, port.inline, task.place, self._variables()
         port.has_executed = True
         turn = clock()
         while (call := place.plain) is not None and (takes_sync or place.is_async):
@@ -83,7 +84,7 @@ class Lane:
             context = teller.started(task, variables) if is_heard else variables.copy()
             view = task.scope.handed(task.values)
             started = clock()
-            returned, error = call_inline(is_interrupted, context, call, view)
+            returned, error = call_inline(here, is_interrupted, context, call, view)
             if type(returned) is Waiting:
                 outcome = Outcome(task, 0.0, view=view)
                 if not await port.wait_here(returned, context, outcome):
@@ -112,7 +113,7 @@ class Lane:
         """The only task that may start after one that did not become the next by itself, if there is just one."""
         machine = self._machine
         if delay is not None:
-            self._port.fly(task, delay)
+            self._port.after(task, delay)
             return None
         if len(machine.ready) != 1 or machine.failing or machine.ready[0].status != "ready":
             return None

@@ -72,11 +72,14 @@ def _on_own_loop(work: Coroutine[Any, Any, T]) -> T:
         with _ctrl_c(lambda: (stop.set(), loop.call_soon_threadsafe(task.cancel))), woken_by_ctrl_c(loop):
             try:
                 # Not Runner.run: its handler for Ctrl-C cannot be told from somebody's cancel().
-                return loop.run_until_complete(task)
+                value = loop.run_until_complete(task)
             except asyncio.CancelledError:
                 if stop.is_set():
                     raise KeyboardInterrupt from None
                 raise
+            if stop.is_set():  # and it came to its end all the same, before anything could see that
+                raise KeyboardInterrupt
+            return value
 
 
 @contextlib.contextmanager
@@ -133,8 +136,8 @@ class _ctrl_c:  # noqa: N801  # reads as a statement
             raise KeyboardInterrupt
 
 
-class _Inline:
-    """Whether a sync node runs on the loop's own thread just now."""
+class Inline:
+    """Whether a function runs on the loop's own thread just now."""
 
     __slots__ = ("running",)
 
@@ -142,4 +145,10 @@ class _Inline:
         self.running = False
 
 
-inline = _Inline()
+inline = Inline()
+"""Of the main thread, which alone has signals."""
+
+
+def inline_here() -> Inline:
+    """That of this thread: a node may run a graph on another one, which must not say that it is over itself."""
+    return inline if threading.current_thread() is threading.main_thread() else Inline()
