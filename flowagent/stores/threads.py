@@ -17,6 +17,8 @@ T = TypeVar("T")
 
 _BATCH: Final = 512
 _BATCH_BYTES: Final = 1024 * 1024
+_GATHERED: Final = 64
+"""How many jobs of one turn of a loop are handed over together: a turn of ten thousand runs is long, and they wait."""
 
 
 class Job(ABC, Generic[T]):
@@ -146,6 +148,9 @@ class Threads:
             self._hand_over([job])
         elif (gathered := self._gathered.get(loop)) is not None:
             gathered.append(job)
+            if len(gathered) == _GATHERED:
+                self._hand_over(gathered)
+                gathered.clear()
         else:
             for gone in [other for other in self._gathered if other.is_closed()]:
                 del self._gathered[gone]  # it closed in the middle of its turn: nobody waits there any more
