@@ -247,7 +247,7 @@ class Engine:
     def _stop_if_asked(self) -> None:
         """Nothing starts any more when somebody has asked to cancel, or the seconds are used up."""
         if self._stopped is None and self._cancel_asked:
-            self._stopped, self.reason = "cancelled", "somebody asked to cancel it"
+            self._stopped, self.reason = "cancelled", reasons.CANCELLED
         elif self._stopped is None and self._deadline is not None and time.monotonic() >= self._deadline:
             self._stopped, self.reason = "limit", reasons.seconds_used_up(self.limits)
 
@@ -283,7 +283,7 @@ class Engine:
         except TimeoutError:
             await self._stop_at("limit", reasons.seconds_used_up(self.limits))
         if self._cancel_asked:  # even if it was stopping already: what is in flight may take as long as it likes then
-            await self._stop_at("cancelled", "somebody asked to cancel it")
+            await self._stop_at("cancelled", reasons.CANCELLED)
         self._settle_landed()
 
     def _seconds_left(self) -> float | None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 from collections import deque
 from collections.abc import Coroutine, Iterator
 from typing import Any, Generic, TypeVar
 
-from flowagent.core.loops import own_loop
+from flowagent.core.loops import variables_beside
 from flowagent.core.scope import Task
 
 T = TypeVar("T")
@@ -35,9 +34,7 @@ class Flights(Generic[T]):
 
     def start(self, task: Task, work: Coroutine[Any, Any, T]) -> None:
         """Let an attempt go on by itself."""
-        context = contextvars.copy_context()
-        context.run(own_loop.set, False)  # a graph that a node runs shares this loop with whatever else is in flight
-        flight = asyncio.get_running_loop().create_task(work, context=context)
+        flight = asyncio.get_running_loop().create_task(work, context=variables_beside())
         self._flying[task] = flight
         flight.add_done_callback(lambda landed: self._land(task, landed))
 

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 from flowagent.core.attempts import Outcome, call_inline
 from flowagent.core.foreground import Waiting
-from flowagent.core.loops import Inline, own_loop
+from flowagent.core.loops import Inline, variables_beside
 from flowagent.core.machine import Machine
 from flowagent.core.recorder import Recorder
 from flowagent.core.scope import Task
@@ -76,7 +76,7 @@ class Lane:
         """
         port, machine, settler, recorder = self._port, self._machine, self._settler, self._recorder
         teller, clock, is_interrupted, takes_sync = port.teller, time.perf_counter, port.is_interrupted, self._own_loop
-        is_heard, here, place, variables = teller.is_heard, port.inline, task.place, self._variables()
+        is_heard, here, place, variables = teller.is_heard, port.inline, task.place, variables_beside()
         port.has_executed = True
         turn = clock()
         while (call := place.plain) is not None and (takes_sync or place.is_async):
@@ -118,9 +118,3 @@ class Lane:
         if len(machine.ready) != 1 or machine.failing or machine.ready[0].status != "ready":
             return None
         return machine.ready[0]
-
-    def _variables(self) -> contextvars.Context:
-        """The context variables that each call gets a copy of."""
-        variables = contextvars.copy_context()
-        variables.run(own_loop.set, False)  # a graph that a node runs shares this loop with whatever else it awaits
-        return variables

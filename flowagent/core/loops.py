@@ -30,6 +30,13 @@ interrupted: contextvars.ContextVar[Flag | None] = contextvars.ContextVar("flowa
 """Set when Ctrl-C stopped the call, to tell that from a cancellation."""
 
 
+def variables_beside() -> contextvars.Context:
+    """A copy of the context variables, for a call that shares the loop with whatever else goes on there."""
+    variables = contextvars.copy_context()
+    variables.run(own_loop.set, False)  # so a graph that the call runs must not block it
+    return variables
+
+
 def run_blocking(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine to its end from sync code.
 

@@ -1,11 +1,14 @@
-"""Why a run stops at a limit, in words that tell what to do about it."""
+"""Why a run stops, in words that tell what to do about it."""
 
 from __future__ import annotations
 
 import importlib
+from typing import Final
 
 from flowagent.core.policies import Limits
 from flowagent.core.scope import Task
+
+CANCELLED: Final = "somebody asked to cancel it"
 
 
 def steps_used_up(limits: Limits, task: Task) -> str:

@@ -7,7 +7,7 @@ import contextlib
 import time
 from typing import TYPE_CHECKING
 
-from flowagent.core import journal, loops
+from flowagent.core import journal, loops, reasons
 from flowagent.core.records import Record, Status
 from flowagent.errors import RunConflict, StoreError
 
@@ -67,7 +67,7 @@ async def _note_cancelled(store: Store, lease: Lease, stood: Status | None) -> N
         if last.kind == "ended" and journal.read(lease.run_id, last).get("status") == "completed":
             await store.append(lease, [], status="completed")  # whoever has held it since has done nothing
         else:
-            body = journal.plain(time.time(), status="cancelled", reason="somebody asked to cancel it")
+            body = journal.plain(time.time(), status="cancelled", reason=reasons.CANCELLED)
             await store.append(lease, [Record(first, "ended", body)], status="cancelled")
     except BaseException:
         with contextlib.suppress(RunConflict, StoreError):  # the error that is raised is the one to tell
